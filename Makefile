@@ -1,0 +1,40 @@
+# Everything here sets itself up: a machine with Python 3.10+, git and make is enough.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+export UV_PYTHON_DOWNLOADS ?= never
+
+.PHONY: help setup system demo test check format bench clean
+
+help:  ## show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: .venv/.ready  ## make .venv with everything in it
+
+.venv/.ready: pyproject.toml uv.lock scripts/setup
+	@PYTHON=$(PYTHON) scripts/setup
+
+demo: setup  ## one real training on this machine, from submission to result
+	@.venv/bin/python examples/demo.py
+
+test: setup system  ## the tests
+	@.venv/bin/python -m pytest -q
+
+system: setup
+	@scripts/system
+
+check: setup  ## style, types, layers
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports --no-cache
+
+format: setup  ## put the code in shape
+	@.venv/bin/ruff check --fix .
+	@.venv/bin/ruff format .
+
+bench: setup  ## speed and memory, as ratios
+	@.venv/bin/python -m benchmarks
+
+clean:  ## remove what the targets above made
+	rm -rf .venv .tools .demo .bench

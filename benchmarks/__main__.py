@@ -1,0 +1,29 @@
+"""``python -m benchmarks [name ...]``: the whole table, or the parts named."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import runs, startup
+from benchmarks.measure import Row, print_table
+
+PARTS = {"runs": runs.rows, "startup": startup.rows}
+
+
+def main(names: list[str]) -> int:
+    unknown = [name for name in names if name not in PARTS]
+    if unknown:
+        print(
+            f"there is no benchmark {unknown[0]!r}; there are {', '.join(PARTS)}", file=sys.stderr
+        )
+        return 2
+    found: list[Row] = []
+    for name in names or PARTS:
+        print(f"measuring {name} ...", file=sys.stderr)
+        found += PARTS[name]()
+    print_table(found)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

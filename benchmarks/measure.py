@@ -1,0 +1,114 @@
+"""Timing, a home of one's own, and the table that every benchmark prints."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table. ``holds`` is None where there is no goal."""
+
+    what: str
+    measured: str
+    baseline: str = ""
+    ratio: str = ""
+    goal: str = ""
+    holds: bool | None = None
+
+
+def ratio_row(
+    what: str, measured_s: float, baseline: str, baseline_s: float, at_most: float
+) -> Row:
+    """Times in the same run; the ratio must not exceed ``at_most``."""
+    ratio = measured_s / baseline_s
+    return Row(
+        what,
+        f"{measured_s * 1000:.1f} ms",
+        f"{baseline}: {baseline_s * 1000:.1f} ms",
+        f"{ratio:.2f}x",
+        f"<= {at_most:g}x",
+        ratio <= at_most,
+    )
+
+
+def median_s(act: Callable[[], object], times: int, warm: int = 1) -> float:
+    for _ in range(warm):
+        act()
+    taken = []
+    for _ in range(times):
+        started = time.perf_counter()
+        act()
+        taken.append(time.perf_counter() - started)
+    return statistics.median(taken)
+
+
+def command(*argv: str | Path) -> Callable[[], object]:
+    """Runs a program to its end, its output dropped."""
+    words = [str(word) for word in argv]
+
+    def act() -> None:
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    return act
+
+
+PYTHON = sys.executable
+WHERRY = str(Path(sys.executable).with_name("wherry"))
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="wherry-bench-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def server_home() -> Iterator[Path]:
+    """An empty home, whose server is stopped in the end."""
+    with scratch() as folder:
+        saved = dict(os.environ)
+        os.environ.update(WHERRY_HOME=str(folder / "home"), WHERRY_CACHE=str(folder / "cache"))
+        try:
+            yield folder
+        finally:
+            subprocess.run([WHERRY, "server", "stop"], capture_output=True)
+            os.environ.clear()
+            os.environ.update(saved)
+
+
+def pss_mb(pid: int) -> float:
+    """A process' proportional share of memory (Linux)."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) / 1024
+    return float("nan")
+
+
+def print_table(rows: Sequence[Row]) -> None:
+    cells = [("what", "measured", "baseline", "ratio", "goal", "")]
+    for row in rows:
+        mark = {None: "", True: "ok", False: "MISSED"}[row.holds]
+        cells.append((row.what, row.measured, row.baseline, row.ratio, row.goal, mark))
+    widths = [max(len(line[column]) for line in cells) for column in range(6)]
+    for index, line in enumerate(cells):
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        )
+        if index == 0:
+            print("  ".join("-" * width for width in widths))

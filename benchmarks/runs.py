@@ -1,0 +1,63 @@
+"""No-op runs, one at a time and two hundred at once."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from benchmarks.measure import PYTHON, WHERRY, Row, command, median_s, ratio_row, server_home
+from wherry import Experiment, Run, ScriptRunConfig, Workspace
+
+BURST = 200
+
+
+def rows() -> list[Row]:
+    with server_home() as folder:
+        source = folder / "src"
+        source.mkdir()
+        (source / "noop.py").write_text("pass\n")
+        experiment = Experiment(Workspace.create("bench", exist_ok=True), "noop")
+        return [_one(experiment, source), _by_command(source), _burst(experiment, source)]
+
+
+def _submit(experiment: Experiment, source: Path) -> Run:
+    return experiment.submit(ScriptRunConfig(source_directory=str(source), script="noop.py"))
+
+
+def _one(experiment: Experiment, source: Path) -> Row:
+    def act() -> None:
+        _submit(experiment, source).wait_for_completion()
+
+    bare = median_s(command(PYTHON, source / "noop.py"), 40)
+    return ratio_row(
+        "no-op run, SDK, submit to result", median_s(act, 40, 5), "python noop.py", bare, 5
+    )
+
+
+def _by_command(source: Path) -> Row:
+    bare = median_s(command(PYTHON, "-c", "pass"), 20)
+    whole = median_s(command(WHERRY, "run", source / "noop.py"), 10)
+    return ratio_row("wherry run noop.py, whole command", whole, "python -c pass", bare, 15)
+
+
+def _burst(experiment: Experiment, source: Path) -> Row:
+    bare = command(PYTHON, source / "noop.py")
+    started = time.perf_counter()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda _: bare(), range(BURST)))
+    pool_rate = BURST / (time.perf_counter() - started)
+    started = time.perf_counter()
+    runs = [_submit(experiment, source) for _ in range(BURST)]
+    for run in runs:
+        run.wait_for_completion()
+    rate = BURST / (time.perf_counter() - started)
+    share = rate / pool_rate
+    return Row(
+        f"{BURST} no-op runs at once",
+        f"{rate:.1f}/s",
+        f"pool of two: {pool_rate:.1f}/s",
+        f"{share:.0%}",
+        ">= 50%",
+        share >= 0.5,
+    )

@@ -1,0 +1,111 @@
+"""Wherry carries a training script, unchanged, to whatever compute is at hand.
+
+>>> from wherry import Workspace, Experiment, ScriptRunConfig
+>>> ws = Workspace.create("demo", exist_ok=True)
+>>> run = Experiment(ws, "first").submit(ScriptRunConfig(source_directory=".", script="train.py"))
+>>> run.wait_for_completion(show_output=True)
+
+Names load when they are first used: ``import wherry`` itself costs next to nothing.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, List
+
+    from .core.errors import (
+        ActivityCanceledException,
+        ActivityFailedException,
+        AuthenticationException,
+        ComputeTargetException,
+        ConflictError,
+        ExperimentExecutionException,
+        ForbiddenError,
+        LaunchRefusedError,
+        NotFoundError,
+        RunConfigurationException,
+        RunEnvironmentException,
+        ServerUnavailableError,
+        SnapshotException,
+        TargetUnavailableError,
+        TooLargeError,
+        TrainingException,
+        UserErrorException,
+        VersionMismatchError,
+        WherryError,
+        WorkspaceException,
+    )
+    from .core.resources import Resources
+    from .core.version import VERSION as __version__
+    from .sdk.environment import Environment
+    from .sdk.experiment import Experiment
+    from .sdk.run import Run, get_run
+    from .sdk.run_configuration import DockerConfiguration, RunConfiguration
+    from .sdk.script_run_config import ScriptRunConfig
+    from .sdk.widgets import RunDetails
+    from .sdk.workspace import Workspace
+
+__all__ = [
+    "ActivityCanceledException",
+    "ActivityFailedException",
+    "AuthenticationException",
+    "ComputeTargetException",
+    "ConflictError",
+    "DockerConfiguration",
+    "Environment",
+    "Experiment",
+    "ExperimentExecutionException",
+    "ForbiddenError",
+    "LaunchRefusedError",
+    "NotFoundError",
+    "Resources",
+    "Run",
+    "RunConfiguration",
+    "RunConfigurationException",
+    "RunDetails",
+    "RunEnvironmentException",
+    "ScriptRunConfig",
+    "ServerUnavailableError",
+    "SnapshotException",
+    "TargetUnavailableError",
+    "TooLargeError",
+    "TrainingException",
+    "UserErrorException",
+    "VersionMismatchError",
+    "WherryError",
+    "Workspace",
+    "WorkspaceException",
+    "__version__",
+    "get_run",
+]
+
+_HOMES = {
+    "DockerConfiguration": ".sdk.run_configuration",
+    "Environment": ".sdk.environment",
+    "Experiment": ".sdk.experiment",
+    "Resources": ".core.resources",
+    "Run": ".sdk.run",
+    "RunConfiguration": ".sdk.run_configuration",
+    "RunDetails": ".sdk.widgets",
+    "ScriptRunConfig": ".sdk.script_run_config",
+    "Workspace": ".sdk.workspace",
+    "get_run": ".sdk.run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'wherry' has no attribute {name!r}")
+    from importlib import import_module
+
+    if name == "__version__":
+        value = import_module(".core.version", __name__).VERSION
+    else:
+        value = getattr(import_module(_HOMES.get(name, ".core.errors"), __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> List[str]:
+    return sorted({*globals(), *__all__})

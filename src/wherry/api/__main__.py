@@ -1,0 +1,135 @@
+"""``python -m wherry.api``: the server of one home, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import gc
+import json
+import logging
+import os
+import socket
+import sys
+from pathlib import Path
+
+import uvicorn
+
+from wherry.control.plane import Plane, open_plane
+from wherry.core.errors import WherryError
+from wherry.core.records import iso
+from wherry.core.settings import FILE_NAME, Settings, home_of, resolve
+from wherry.core.version import API, VERSION
+
+from .app import create_app
+
+log = logging.getLogger("wherry")
+
+
+def main() -> int:
+    try:
+        settings = _settings()
+        logging.basicConfig(
+            level=settings.log_level.upper(),
+            format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+            stream=sys.stderr,
+        )
+        return _serve(settings)
+    except WherryError as error:
+        log.error("%s", error)  # noqa: TRY400 - a sentence for people, no trace
+        return error.exit_code
+
+
+def _settings() -> Settings:
+    env = dict(os.environ)
+    path = Path(home_of({}, env)) / FILE_NAME
+    return resolve({}, env, path.read_text() if path.exists() else None)
+
+
+def _serve(settings: Settings) -> int:
+    home = Path(settings.home)
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (home / "server.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            log.info("another server looks after %s", home)
+            return 0
+        plane = open_plane(settings)
+        listener = _listen(settings, home / "server.json")
+        plane.url = f"http://{settings.host}:{listener.getsockname()[1]}"
+        _clear_incoming(home)
+        gc.freeze()
+        asyncio.run(_run(plane, listener, home / "server.json"))
+    return 0
+
+
+async def _run(plane: Plane, listener: socket.socket, address_file: Path) -> None:
+    config = uvicorn.Config(
+        create_app(plane),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=3,
+    )
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    while not server.started and not serving.done():
+        await asyncio.sleep(0.005)
+    if server.started:
+        _publish(plane, address_file)
+        log.info("serving %s at %s", plane.settings.home, plane.url)
+    try:
+        await serving
+    finally:
+        log.info("stopped")
+
+
+def _listen(settings: Settings, address_file: Path) -> socket.socket:
+    """The configured port, or the last one, or any: runners remember where they reported to."""
+    # Named, since asyncio turns off Nagle's algorithm only where the protocol says TCP.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    last = _last_port(address_file)
+    try:
+        listener.bind((settings.host, settings.port or last))
+    except OSError as error:
+        if settings.port:
+            raise WherryError(
+                f"port {settings.port} of {settings.host} cannot be used: {error.strerror}",
+                hint="choose another with WHERRY_PORT, or leave it unset",
+            ) from None
+        listener.bind((settings.host, 0))
+    return listener
+
+
+def _last_port(address_file: Path) -> int:
+    try:
+        return int(json.loads(address_file.read_text())["url"].rsplit(":", 1)[1])
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return 0
+
+
+def _publish(plane: Plane, address_file: Path) -> None:
+    facts = {
+        "url": plane.url,
+        "pid": os.getpid(),
+        "version": VERSION,
+        "api": API,
+        "started_at": iso(plane.started_at),
+    }
+    temporary = address_file.with_suffix(".tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(facts, file)
+    temporary.replace(address_file)
+
+
+def _clear_incoming(home: Path) -> None:
+    """Half-received blobs of a server that was killed."""
+    for leftover in (home / "blobs" / "incoming").iterdir():
+        leftover.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

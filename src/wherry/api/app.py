@@ -1,0 +1,122 @@
+"""The assembled server: routes, errors, limits, and the reconcilers that live beside them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from wherry.control.plane import Plane
+from wherry.control.reconciler import Reconciler
+from wherry.core.errors import VersionMismatchError
+from wherry.core.version import API, VERSION
+
+from . import files, problems, runs, server, snapshots, tracking, view, workspaces
+from .deps import too_large
+
+PREFIX = "/api/v1"
+_STREAMED = ("/files/", "/blobs", "/logs/", "/spool/")
+
+
+def create_app(plane: Plane, *, reconcile: bool = True) -> FastAPI:
+    """The application over a plane. It closes the plane when it stops."""
+    reconcilers = [Reconciler(plane, name, driver) for name, driver in plane.drivers.items()]
+    by_target = dict(zip(plane.drivers, reconcilers, strict=True))
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        if reconcile:
+            plane.hint = lambda target: by_target[target].hint()
+            for reconciler in reconcilers:
+                reconciler.start()
+        yield
+        app.state.stopping.set()
+        if reconcile:
+            for reconciler in reconcilers:
+                reconciler.stop()
+        plane.close()
+
+    app = FastAPI(
+        title="Wherry",
+        version=VERSION,
+        openapi_url=f"{PREFIX}/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        strict_content_type=False,  # the runner sends no types; tokens, not cookies, say who calls
+        lifespan=lifespan,
+    )
+    app.state.plane = plane
+    app.state.known_tokens = {}
+    app.state.stopping = threading.Event()
+    problems.install(app)
+    for module in (server, workspaces, runs, files, snapshots, tracking):
+        app.include_router(module.router, prefix=PREFIX)
+    app.include_router(server.open_router)
+    app.include_router(view.router)
+    app.add_middleware(Edge, max_body_bytes=plane.settings.max_body_bytes)
+    return app
+
+
+class Edge:
+    """Around every request: versions, and the size of bodies that are read whole."""
+
+    def __init__(self, app: ASGIApp, max_body_bytes: int) -> None:
+        self._app = app
+        self._max_body_bytes = max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        asked = headers.get(b"wherry-api", b"").decode("latin-1")
+        if asked and asked != str(API):
+            error = VersionMismatchError(
+                f"this server is Wherry {VERSION} (interface {API}); "
+                f"the client speaks interface {asked}",
+                hint="use the same version of Wherry on both sides",
+            )
+            await problems.respond(error)(scope, receive, _stamped(send))
+            return
+        if not any(part in scope["path"] for part in _STREAMED):
+            length = headers.get(b"content-length", b"")
+            if length.isdigit() and int(length) > self._max_body_bytes:
+                await problems.respond(too_large(self._max_body_bytes))(
+                    scope, receive, _stamped(send)
+                )
+                return
+            receive = self._bounded(receive)
+        await self._app(scope, receive, _stamped(send))
+
+    def _bounded(self, receive: Receive) -> Receive:
+        received = 0
+
+        async def bounded() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self._max_body_bytes:
+                raise too_large(self._max_body_bytes)
+            return message
+
+        return bounded
+
+
+_STAMP = [
+    (b"wherry-version", VERSION.encode()),
+    (b"wherry-api", str(API).encode()),
+    (b"x-content-type-options", b"nosniff"),
+]
+
+
+def _stamped(send: Send) -> Send:
+    async def stamped(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), *_STAMP]
+        await send(message)
+
+    return stamped

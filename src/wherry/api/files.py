@@ -1,0 +1,159 @@
+"""A run's files and logs over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Annotated, Any
+from urllib.parse import unquote
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response, StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from wherry.control import files, reports
+from wherry.control.plane import Plane
+from wherry.core.errors import ForbiddenError, NotFoundError, UserErrorException
+from wherry.core.lifecycle import Status
+from wherry.store import runs
+
+from .deps import PlaneDep, RunCallerDep, bounded_body
+from .frames import frames
+from .ranges import read_range
+
+router = APIRouter(tags=["files"])
+
+_CHUNK = 4 << 20
+_READ = 256 << 10
+_log_body = bounded_body(_CHUNK)
+
+
+@router.get("/runs/{run_id}/files")
+def list_files(run_id: str, plane: PlaneDep, _caller: RunCallerDep) -> dict[str, Any]:
+    return {"items": [each.to_dict() for each in files.every(plane, run_id)]}
+
+
+@router.get("/runs/{run_id}/files/{path:path}")
+def read_file(
+    run_id: str, path: str, request: Request, plane: PlaneDep, _caller: RunCallerDep
+) -> Response:
+    stored = files.find(plane, run_id, path)
+    wanted = request.headers.get("range")
+    if stored is not None:
+        file = plane.blobs.open(stored.digest)
+        return read_range(file, stored.size, wanted)
+    with plane.database.read() as connection:
+        key = files.log_of(connection, run_id, path)
+    return StreamingResponse(_log_pieces(plane, key), media_type="application/octet-stream")
+
+
+@router.put("/runs/{run_id}/files/{path:path}")
+def write_file(
+    run_id: str, path: str, request: Request, plane: PlaneDep, _caller: RunCallerDep
+) -> dict[str, Any]:
+    body = bounded_body(plane.settings.max_file_bytes)(request)
+    return files.put(plane, run_id, path, body).to_dict()
+
+
+@router.post("/runs/{run_id}/files/batch")
+def write_files(
+    run_id: str, request: Request, plane: PlaneDep, _caller: RunCallerDep
+) -> dict[str, int]:
+    """Many small files at once, framed as ``<percent-encoded path> <size>\\n<bytes>``."""
+    body = bounded_body(plane.settings.max_file_bytes)(request)
+    stored = 0
+    for name, chunks in frames(body):
+        files.put(plane, run_id, unquote(name), chunks)
+        stored += 1
+    return {"stored": stored}
+
+
+@router.get("/runs/{run_id}/logs/{name:path}")
+async def read_log(
+    run_id: str,
+    name: str,
+    request: Request,
+    plane: PlaneDep,
+    _caller: RunCallerDep,
+    offset: Annotated[int, Query(ge=0)] = 0,
+    follow: bool = False,
+) -> StreamingResponse:
+    """Bytes from ``offset``. With ``follow``, on until the run has ended and all is sent."""
+    await run_in_threadpool(_require_run, plane, run_id)
+    pieces = _follow(plane, request, run_id, name, offset) if follow else None
+    return StreamingResponse(
+        pieces or _present(plane, run_id, name, offset), media_type="application/octet-stream"
+    )
+
+
+@router.put("/runs/{run_id}/logs/{name:path}")
+def write_log(
+    run_id: str,
+    name: str,
+    attempt: str,
+    offset: Annotated[int, Query(ge=0)],
+    request: Request,
+    plane: PlaneDep,
+    caller: RunCallerDep,
+) -> dict[str, int]:
+    if caller.attempt_id != attempt or caller.run_id != run_id:
+        raise ForbiddenError("only the attempt itself writes its log")
+    if name != reports.STD_LOG:
+        raise UserErrorException(f"there is no log {name!r} to write")
+    data = b"".join(_log_body(request))
+    return {"size": reports.append_log(plane, run_id, attempt, offset, data)}
+
+
+def _require_run(plane: Plane, run_id: str) -> None:
+    with plane.database.read() as connection:
+        runs.get(connection, run_id)
+
+
+def _look(plane: Plane, run_id: str, name: str) -> tuple[bool, str | None]:
+    """Whether the run has ended, and the key of its log if there is one yet.
+
+    In this order, so that what was written before the end is seen after it.
+    """
+    with plane.database.read() as connection:
+        ended = Status(runs.get(connection, run_id).status).terminal
+        try:
+            return ended, files.log_of(connection, run_id, name)
+        except NotFoundError:
+            if ended or name != reports.STD_LOG:
+                raise
+            return False, None
+
+
+async def _present(plane: Plane, run_id: str, name: str, offset: int) -> AsyncIterator[bytes]:
+    with plane.database.read() as connection:
+        key = files.log_of(connection, run_id, name)
+    for piece in _log_pieces(plane, key, offset):
+        yield piece
+
+
+async def _follow(
+    plane: Plane, request: Request, run_id: str, name: str, offset: int
+) -> AsyncIterator[bytes]:
+    key: str | None = None
+    ended = False
+    with plane.signals.subscribe(run_id) as subscription:
+        while not request.app.state.stopping.is_set():
+            if not ended:
+                try:
+                    ended, key = await run_in_threadpool(_look, plane, run_id, name)
+                except NotFoundError:
+                    return
+            sent = 0
+            while key is not None and (piece := plane.logs.read(key, offset + sent, _READ)):
+                sent += len(piece)
+                yield piece
+            offset += sent
+            if ended:
+                return
+            if not sent:
+                await subscription.changed(0.5)
+
+
+def _log_pieces(plane: Plane, key: str, offset: int = 0) -> Iterator[bytes]:
+    while piece := plane.logs.read(key, offset, _READ):
+        offset += len(piece)
+        yield piece

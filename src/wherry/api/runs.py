@@ -1,0 +1,170 @@
+"""Runs over HTTP: submit, list, show, wait, change, cancel, delete."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from wherry.control import runs
+from wherry.control.submit import plan, start_interactive, submit
+from wherry.core.errors import ForbiddenError, UserErrorException
+from wherry.core.lifecycle import Status
+from wherry.store import runs as rows
+from wherry.store.listing import Filter
+
+from .bodies import NewInteractiveRun, NewRun, RunChanges, RunEnd
+from .deps import Caller, CallerDep, OwnerDep, PlaneDep, RunCallerDep
+
+router = APIRouter(tags=["runs"])
+_TERMINAL = {status.value for status in Status if status.terminal}
+
+
+@router.post("/workspaces/{workspace}/runs", status_code=201)
+def submit_run(
+    workspace: str, body: NewRun, response: Response, plane: PlaneDep, caller: CallerDep
+) -> dict[str, Any]:
+    _only_children(caller, body.parent_id)
+    run, created = submit(plane, workspace, body.model_dump(), caller.name)
+    if not created:
+        response.status_code = 200
+    return run.to_dict()
+
+
+@router.post("/workspaces/{workspace}/runs/plan")
+def plan_run(workspace: str, body: NewRun, plane: PlaneDep, _caller: OwnerDep) -> dict[str, Any]:
+    return plan(plane, workspace, body.model_dump())
+
+
+@router.post("/workspaces/{workspace}/runs/interactive", status_code=201)
+def start_run(
+    workspace: str, body: NewInteractiveRun, plane: PlaneDep, caller: CallerDep
+) -> dict[str, Any]:
+    _only_children(caller, body.parent_id)
+    return start_interactive(plane, workspace, body.model_dump(), caller.name).to_dict()
+
+
+@router.get("/workspaces/{workspace}/runs")
+def list_runs(
+    workspace: str,
+    plane: PlaneDep,
+    _caller: OwnerDep,
+    experiment: str | None = None,
+    status: Annotated[list[str] | None, Query()] = None,
+    type: str | None = None,
+    target: str | None = None,
+    tag: Annotated[list[str] | None, Query()] = None,
+    property: Annotated[list[str] | None, Query()] = None,
+    parent_id: str | None = None,
+    include_children: bool = False,
+    archived: Literal["active", "archived", "all"] = "active",
+    order_by: str = "-submitted_at",
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+    cursor: str | None = None,
+) -> dict[str, Any]:
+    wanted = Filter(
+        experiment=experiment,
+        statuses=status or (),
+        type=type,
+        target=target,
+        tags=_pairs(tag),
+        properties=_pairs(property),
+        parent_id=parent_id,
+        include_children=include_children,
+        archived=archived,
+        order_by=order_by,
+    )
+    page = runs.page(plane, workspace, wanted, limit, cursor)
+    return {"items": [run.to_dict() for run in page.items], "next_cursor": page.next_cursor}
+
+
+@router.get("/workspaces/{workspace}/runs/resolve/{text}")
+def resolve_run(workspace: str, text: str, plane: PlaneDep, _caller: OwnerDep) -> dict[str, Any]:
+    return runs.resolve(plane, workspace, text).to_dict()
+
+
+@router.get("/runs/{run_id}")
+def show_run(run_id: str, plane: PlaneDep, _caller: RunCallerDep) -> dict[str, Any]:
+    return runs.show(plane, run_id).to_dict()
+
+
+@router.get("/runs/{run_id}/wait")
+async def wait_for_run(
+    run_id: str,
+    plane: PlaneDep,
+    _caller: RunCallerDep,
+    request: Request,
+    seen: str = "",
+    timeout_s: Annotated[float, Query(ge=0, le=300)] = 30,
+) -> dict[str, Any]:
+    """Answers as soon as the status is not ``seen`` any more, the run has ended, or time is up."""
+    deadline = time.monotonic() + timeout_s
+    with plane.signals.subscribe(run_id) as subscription:
+        while True:
+            run = await run_in_threadpool(runs.show, plane, run_id)
+            left = deadline - time.monotonic()
+            if run.status != seen or run.status in _TERMINAL or left <= 0:
+                return run.to_dict()
+            if await request.is_disconnected() or request.app.state.stopping.is_set():
+                return run.to_dict()
+            await subscription.changed(min(left, 1.0))
+
+
+@router.patch("/runs/{run_id}")
+def change_run(
+    run_id: str, body: RunChanges, plane: PlaneDep, _caller: RunCallerDep
+) -> dict[str, Any]:
+    return runs.change(plane, run_id, body.model_dump()).to_dict()
+
+
+@router.post("/runs/{run_id}/cancel")
+def cancel_run(run_id: str, plane: PlaneDep, _caller: RunCallerDep) -> dict[str, Any]:
+    return runs.cancel(plane, run_id).to_dict()
+
+
+@router.post("/runs/{run_id}/end")
+def end_run(run_id: str, body: RunEnd, plane: PlaneDep, _caller: RunCallerDep) -> dict[str, Any]:
+    return runs.end(plane, run_id, body.status, body.error).to_dict()
+
+
+@router.delete("/runs/{run_id}", status_code=204)
+def delete_run(run_id: str, plane: PlaneDep, _caller: OwnerDep) -> Response:
+    runs.remove(plane, run_id)
+    return Response(status_code=204)
+
+
+@router.get("/runs/{run_id}/children")
+def list_children(
+    run_id: str, plane: PlaneDep, _caller: RunCallerDep, recursive: bool = False
+) -> dict[str, Any]:
+    with plane.database.read() as connection:
+        rows.get(connection, run_id)
+        found = rows.children(connection, run_id, recursive=recursive)
+        return {"items": [run.to_dict() for run in rows.to_records(connection, found)]}
+
+
+@router.get("/runs/{run_id}/events")
+def list_events(run_id: str, plane: PlaneDep, _caller: RunCallerDep) -> dict[str, Any]:
+    with plane.database.read() as connection:
+        rows.get(connection, run_id)
+        found = [event.to_dict() for event in rows.history(connection, run_id)]
+    for event in found:
+        event["from"], event["to"] = event.pop("from_status"), event.pop("to_status")
+    return {"items": found}
+
+
+def _only_children(caller: Caller, parent_id: str | None) -> None:
+    if caller.run_id is not None and parent_id != caller.run_id:
+        raise ForbiddenError(f"run {caller.run_id} may only make runs below itself")
+
+
+def _pairs(texts: list[str] | None) -> dict[str, str | None]:
+    pairs: dict[str, str | None] = {}
+    for text in texts or []:
+        key, equals, value = text.partition("=")
+        if not key:
+            raise UserErrorException(f"{text!r} is not a filter", hint="write it as key=value")
+        pairs[key] = value if equals else None
+    return pairs

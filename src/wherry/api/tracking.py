@@ -1,0 +1,80 @@
+"""Metrics over HTTP, and the reports that runners send."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from wherry.control import reports
+from wherry.core.errors import ForbiddenError, UserErrorException
+from wherry.core.records import iso
+from wherry.store import runs, tracking
+
+from .bodies import Report
+from .deps import CallerDep, PlaneDep, RunCallerDep, bounded_body
+from .plain_json import PlainJSON
+
+router = APIRouter(tags=["tracking"])
+_spool_body = bounded_body(8 << 20)
+
+
+@router.post("/attempts/{attempt_id}/report")
+def report(attempt_id: str, body: Report, plane: PlaneDep, caller: CallerDep) -> dict[str, bool]:
+    if caller.attempt_id != attempt_id:
+        raise ForbiddenError("only the attempt itself reports on it")
+    return reports.report(plane, attempt_id, body.model_dump())
+
+
+@router.post("/runs/{run_id}/spool/{stream}")
+def write_spool(
+    run_id: str,
+    stream: str,
+    offset: Annotated[int, Query(ge=0)],
+    request: Request,
+    plane: PlaneDep,
+    _caller: RunCallerDep,
+) -> dict[str, int]:
+    """Spooled JSON lines; bytes that are sent again count once."""
+    if len(stream) > 100:
+        raise UserErrorException("a stream's name has at most 100 characters")
+    data = b"".join(_spool_body(request))
+    return {"size": reports.append_spool(plane, run_id, stream, offset, data)}
+
+
+@router.get("/runs/{run_id}/spool")
+def show_spool(run_id: str, plane: PlaneDep, _caller: RunCallerDep) -> dict[str, Any]:
+    with plane.database.read() as connection:
+        runs.get(connection, run_id)
+        return {"streams": tracking.stream_sizes(connection, run_id)}
+
+
+@router.post("/runs/{run_id}/heartbeat", status_code=204)
+def heartbeat(run_id: str, plane: PlaneDep, _caller: RunCallerDep) -> Response:
+    reports.heartbeat(plane, run_id)
+    return Response(status_code=204)
+
+
+@router.get("/runs/{run_id}/metrics", response_class=PlainJSON)
+def read_metrics(
+    run_id: str,
+    plane: PlaneDep,
+    _caller: RunCallerDep,
+    name: str | None = None,
+    recursive: bool = False,
+) -> PlainJSON:
+    with plane.database.read() as connection:
+        runs.get(connection, run_id)
+        if not recursive:
+            return PlainJSON({"metrics": tracking.shaped(connection, run_id, name)})
+        below = [row.id for row in runs.children(connection, run_id, recursive=True)]
+        found = {each: tracking.shaped(connection, each, name) for each in [run_id, *below]}
+        return PlainJSON({"runs": found})
+
+
+@router.get("/runs/{run_id}/metrics/history", response_class=PlainJSON)
+def read_history(run_id: str, name: str, plane: PlaneDep, _caller: RunCallerDep) -> PlainJSON:
+    with plane.database.read() as connection:
+        runs.get(connection, run_id)
+        points = tracking.history(connection, run_id, name)
+    return PlainJSON({"points": [{**point, "at": iso(point["at"])} for point in points]})

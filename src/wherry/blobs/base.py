@@ -1,0 +1,52 @@
+"""Where bytes live: content-addressed blobs, and logs that grow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+
+@dataclass(frozen=True)
+class Blob:
+    digest: str
+    size: int
+
+
+class BlobStore(Protocol):
+    """Immutable bytes named by their SHA-256. Safe under concurrent writers and kills."""
+
+    def put(self, chunks: Iterable[bytes], *, expected: str | None = None) -> Blob:
+        """Store the bytes; durable on return. Storing the same twice is one blob.
+
+        With ``expected``, other content raises ``UserErrorException`` and stores nothing.
+        """
+        ...
+
+    def open(self, digest: str) -> BinaryIO:
+        """Raises ``NotFoundError`` for an unknown digest."""
+        ...
+
+    def has(self, digest: str) -> bool: ...
+
+    def remove(self, digest: str) -> None:
+        """Repeated, unknown: no effect."""
+        ...
+
+    def digests(self) -> Iterator[str]: ...
+
+
+class LogStore(Protocol):
+    """Append-only bytes, written in pieces with offsets so that each byte counts once."""
+
+    def append(self, key: str, offset: int, data: bytes) -> int:
+        """Add what is new of ``data`` and return the size. A gap raises ``ConflictError``."""
+        ...
+
+    def read(self, key: str, offset: int, limit: int) -> bytes: ...
+
+    def size(self, key: str) -> int:
+        """0 for an unknown key."""
+        ...
+
+    def remove(self, key: str) -> None: ...

@@ -1,0 +1,132 @@
+"""Blobs and logs in a folder of the server's machine."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from wherry.core.errors import ConflictError, NotFoundError, UserErrorException
+
+from .base import Blob
+
+_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+
+
+class FolderBlobStore:
+    """One file per blob, made under a temporary name, synced, then renamed."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._incoming = root / "incoming"
+        self._incoming.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def put(self, chunks: Iterable[bytes], *, expected: str | None = None) -> Blob:
+        descriptor, name = tempfile.mkstemp(dir=self._incoming)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                digest, size = _copy(chunks, file)
+                if expected is not None and digest != expected:
+                    raise UserErrorException(
+                        f"the content sent as {expected} has digest {digest}",
+                        hint="the file changed while it was sent: submit again",
+                    )
+                path = self._path(digest)
+                if not path.exists():
+                    file.flush()
+                    os.fsync(file.fileno())
+                    path.parent.mkdir(exist_ok=True, mode=0o700)
+                    os.replace(name, path)
+                    return Blob(digest, size)
+        except BaseException:
+            _unlink(name)
+            raise
+        _unlink(name)
+        return Blob(digest, size)
+
+    def open(self, digest: str) -> BinaryIO:
+        try:
+            return self._path(digest).open("rb")
+        except FileNotFoundError:
+            raise NotFoundError(f"there is no content with digest {digest}") from None
+
+    def has(self, digest: str) -> bool:
+        return self._path(digest).exists()
+
+    def remove(self, digest: str) -> None:
+        self._path(digest).unlink(missing_ok=True)
+
+    def digests(self) -> Iterator[str]:
+        for shard in sorted(self._root.glob("[0-9a-f][0-9a-f]")):
+            yield from (path.name for path in shard.iterdir())
+
+    def _path(self, digest: str) -> Path:
+        if not _DIGEST.match(digest):
+            raise UserErrorException(f"{digest[:80]!r} is not a SHA-256 digest")
+        return self._root / digest[:2] / digest
+
+
+class FolderLogStore:
+    """One growing file per key; its size is the record of what has arrived."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._locks = [threading.Lock() for _ in range(64)]
+
+    def append(self, key: str, offset: int, data: bytes) -> int:
+        path = self._path(key)
+        with self._locks[hash(key) % len(self._locks)]:
+            try:
+                file = path.open("ab")
+            except FileNotFoundError:
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                file = path.open("ab")
+            with file:
+                size = file.tell()
+                if offset > size:
+                    raise ConflictError(
+                        f"bytes {size} to {offset} of the log are missing", size=size
+                    )
+                fresh = data[size - offset :]
+                file.write(fresh)
+                return size + len(fresh)
+
+    def read(self, key: str, offset: int, limit: int) -> bytes:
+        try:
+            with self._path(key).open("rb") as file:
+                file.seek(offset)
+                return file.read(limit)
+        except FileNotFoundError:
+            return b""
+
+    def size(self, key: str) -> int:
+        try:
+            return self._path(key).stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def remove(self, key: str) -> None:
+        shutil.rmtree(self._path(key).parent, ignore_errors=True)
+
+    def _path(self, key: str) -> Path:
+        name = hashlib.sha256(key.encode()).hexdigest()
+        return self._root / name[:2] / name / "log"
+
+
+def _copy(chunks: Iterable[bytes], file: BinaryIO) -> tuple[str, int]:
+    digest, size = hashlib.sha256(), 0
+    for chunk in chunks:
+        digest.update(chunk)
+        file.write(chunk)
+        size += len(chunk)
+    return digest.hexdigest(), size
+
+
+def _unlink(name: str) -> None:
+    Path(name).unlink(missing_ok=True)

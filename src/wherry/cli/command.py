@@ -1,0 +1,217 @@
+"""Commands and groups: the options that all of them take, help that teaches, lazy loading."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import click
+
+from .ending import Usage
+from .session import FORMATS, Session
+
+
+def pass_session(function: Callable[..., None]) -> Callable[..., None]:
+    """Hand a command its session as the first argument."""
+    return _pass_session(function)
+
+
+_pass_session = click.make_pass_decorator(Session, ensure=True)
+
+
+class Command(click.Command):
+    """A command with examples, and the options that every command takes."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **options: Any) -> None:
+        options.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
+        super().__init__(*args, **options)
+        self.examples = examples
+        self.common = common_options()
+        self.params = [*self.params, *self.common]
+
+    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise _unknown_option(error, self, ctx) from None
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        own = [each for each in self.get_params(ctx) if each not in self.common]
+        write_options(ctx, formatter, "Options", own)
+        write_options(ctx, formatter, "Options of every command", self.common)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_examples(formatter, self.examples)
+
+
+class Group(click.Group):
+    """A noun. Its verbs take the common options, and so does it. Mistyped verbs are guessed."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **options: Any) -> None:
+        options.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
+        super().__init__(*args, **options)
+        self.examples = examples
+        self.common = common_options()
+        self.params = [*self.params, *self.common]
+
+    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise _unknown_option(error, self, ctx) from None
+
+    def list_commands(self, ctx: click.Context) -> List[str]:
+        return list(self.commands)  # in the order of a run's life, not of the alphabet
+
+    def resolve_command(
+        self, ctx: click.Context, args: List[str]
+    ) -> Tuple[Optional[str], Optional[click.Command], List[str]]:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
+            raise _unknown_command(name, self.list_commands(ctx), ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        own = [each for each in self.get_params(ctx) if each not in self.common]
+        self.format_commands(ctx, formatter)
+        write_options(ctx, formatter, "Options", own)
+        write_options(ctx, formatter, "Options of every command", self.common)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_examples(formatter, self.examples)
+
+
+class LazyGroup(Group):
+    """A group whose commands live in modules that are loaded when one is called."""
+
+    def __init__(self, *args: Any, places: Dict[str, str], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._places = places
+
+    def list_commands(self, ctx: click.Context) -> List[str]:
+        return list(self._places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> Optional[click.Command]:
+        place = self._places.get(cmd_name)
+        if place is None:
+            return None
+        module, _, attribute = place.partition(":")
+        command = getattr(importlib.import_module(f"{__package__}.{module}"), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+
+def common_options() -> List[click.Parameter]:
+    """The options of every command; they may stand before or after its name."""
+    return [
+        _option(
+            ["-o", "--output"],
+            _set_flag,
+            type=click.Choice(FORMATS),
+            help="How data is printed; table is for people.",
+        ),
+        _option(
+            ["--query"], _set_query, metavar="JMESPATH", help="Print only this part of the data."
+        ),
+        _option(
+            ["-w", "--workspace"],
+            _set_flag,
+            metavar="NAME",
+            shell_complete=_complete("workspaces"),
+            help="Work in this workspace.",
+        ),
+        _option(
+            ["-q", "--quiet"], _set_switch, is_flag=True, help="No talk, only data and errors."
+        ),
+        _option(
+            ["--debug"], _set_switch, is_flag=True, help="On an error, show where it came from."
+        ),
+    ]
+
+
+def write_options(
+    ctx: click.Context, formatter: click.HelpFormatter, title: str, params: Sequence[Any]
+) -> None:
+    options = [param for param in params if isinstance(param, click.Option)]
+    records = [option.get_help_record(ctx) for option in options]
+    shown = [record for record in records if record is not None]
+    if shown:
+        with formatter.section(title):
+            formatter.write_dl(shown)
+
+
+def write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
+    if examples:
+        with formatter.section("Examples"):
+            for example in examples:
+                formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+
+
+def argument_for_run(name: str = "run_id", **options: Any) -> Callable[[Any], Any]:
+    """An argument that names a run and completes to one."""
+    options.setdefault("metavar", name.upper() if options.get("required", True) else "[RUN_ID]")
+    return click.argument(name, shell_complete=_complete("runs"), **options)
+
+
+def completing(what: str) -> Any:
+    """For ``shell_complete=``: things that only the server knows, loaded when asked for."""
+    return _complete(what)
+
+
+def _option(names: Sequence[str], callback: Any, **options: Any) -> click.Option:
+    return click.Option(names, expose_value=False, callback=callback, **options)
+
+
+def _set_flag(ctx: click.Context, param: click.Parameter, value: Optional[str]) -> None:
+    if value is not None:
+        ctx.ensure_object(Session).flags[str(param.name)] = value
+
+
+def _set_query(ctx: click.Context, param: click.Parameter, value: Optional[str]) -> None:
+    if value is not None:
+        ctx.ensure_object(Session).query = value
+
+
+def _set_switch(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        setattr(ctx.ensure_object(Session), str(param.name), True)
+
+
+def _complete(what: str) -> Any:
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
+        from . import candidates
+
+        return candidates.find(what, ctx.ensure_object(Session), incomplete)
+
+    return complete
+
+
+def guess(name: str, known: Sequence[str]) -> str:
+    """``; did you mean ...?`` where something known is close, else nothing."""
+    from difflib import get_close_matches
+
+    bare = {each.lstrip("-"): each for each in known}
+    close = [bare[each] for each in get_close_matches(name.lstrip("-"), list(bare), 2, 0.6)]
+    return f"; did you mean {' or '.join(repr(each) for each in close)}?" if close else ""
+
+
+def _unknown_command(name: str, known: List[str], ctx: click.Context) -> Usage:
+    error = Usage(
+        f"{ctx.command_path!r} has no command {name!r}{guess(name, known)}",
+        hint=f"the commands are {', '.join(known)}",
+    )
+    error.ctx = ctx
+    return error
+
+
+def _unknown_option(error: click.NoSuchOption, command: click.Command, ctx: click.Context) -> Usage:
+    known = [name for param in command.get_params(ctx) for name in param.opts if "--" in name]
+    name = error.option_name
+    found = Usage(
+        f"{ctx.command_path!r} has no option {name!r}{guess(name, known)}",
+        hint=f"{ctx.command_path} --help lists its options",
+    )
+    found.ctx = ctx
+    return found

@@ -1,0 +1,115 @@
+"""``wherry config``: what is set, and where."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+import click
+
+from ..core.errors import UserErrorException
+from ..core.settings import ENV, SETTINGS
+from .command import Group, guess, pass_session
+from .output import emit
+from .session import Session
+from .settings_file import change, path_of
+from .table import Column
+
+_NAMES = [setting.name for setting in SETTINGS]
+
+
+def _known(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    if value not in _NAMES and not ctx.resilient_parsing:
+        raise UserErrorException(
+            f"there is no setting {value!r}{guess(str(value), _NAMES)}",
+            hint="wherry config lists them",
+        )
+    return value
+
+
+def _completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> List[str]:
+    return [name for name in _NAMES if name.startswith(incomplete)]
+
+
+_name_argument = click.argument("name", callback=_known, shell_complete=_completed)
+
+
+@click.group(
+    cls=Group,
+    invoke_without_command=True,
+    examples=[
+        "wherry config",
+        "wherry config set workspace churn",
+        "wherry config get home",
+        "wherry config unset workspace",
+    ],
+)
+@click.pass_context
+@pass_session
+def config(session: Session, ctx: click.Context) -> None:
+    """Show and change settings.
+
+    Without a command it lists them with their values and where each comes from: an option, an
+    environment variable, the settings file, or the default; the first of these wins.
+    """
+    if ctx.invoked_subcommand is None:
+        emit(session, session.settings.rows(), _columns())
+        session.say(f"the settings file is {path_of(session.settings)}")
+
+
+@config.command("get", examples=["wherry config get home"])
+@_name_argument
+@pass_session
+def get(session: Session, name: str) -> None:
+    """Print the value of one setting."""
+    row = next(row for row in session.settings.rows() if row["name"] == name)
+    if session.output == "table" and session.query is None:
+        session.write("" if row["value"] is None else str(row["value"]))
+    else:
+        emit(session, row)
+
+
+@config.command(
+    "set", examples=["wherry config set workspace churn", "wherry config set port 8700"]
+)
+@_name_argument
+@click.argument("value")
+@pass_session
+def set_(session: Session, name: str, value: str) -> None:
+    """Write one setting into the settings file."""
+    if name == "home":
+        raise UserErrorException(
+            "home cannot be set in the settings file, which lies in it",
+            hint=f"export WHERRY_HOME={value}",
+        )
+    change(session.settings, name, value)
+    session.say(f"{name} = {value if name != 'token' else '(set)'}  in {path_of(session.settings)}")
+    _warn_if_covered(session, name)
+
+
+@config.command("unset", examples=["wherry config unset workspace"])
+@_name_argument
+@pass_session
+def unset(session: Session, name: str) -> None:
+    """Take one setting out of the settings file."""
+    change(session.settings, name, None)
+    session.say(f"{name} is not set in {path_of(session.settings)} any more")
+
+
+def _warn_if_covered(session: Session, name: str) -> None:
+    if session.settings.origin(name) == ENV:
+        variable = next(setting.env for setting in SETTINGS if setting.name == name)
+        session.say(f"but {variable} is set in the environment, and that comes first")
+
+
+def _columns() -> List[Column]:
+    return [
+        Column("NAME", lambda row: str(row["name"])),
+        Column("VALUE", _value),
+        Column("ORIGIN", lambda row: str(row["origin"])),
+        Column("VARIABLE", lambda row: str(row["env"]), drops=2),
+        Column("MEANING", lambda row: str(row["doc"]), wraps=True, drops=1),
+    ]
+
+
+def _value(row: Dict[str, Any]) -> str:
+    return "" if row["value"] is None else str(row["value"])

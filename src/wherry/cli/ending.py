@@ -1,0 +1,120 @@
+"""How the program ends: one sentence for people and a code for programs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, List, Optional
+
+import click
+
+from ..core.errors import ConflictError, WherryError
+
+if TYPE_CHECKING:
+    from .session import Session
+
+OK, ERROR, USAGE, RUN_FAILED, UNREACHABLE, INTERRUPTED, READER_GONE = 0, 1, 2, 3, 4, 130, 141
+
+
+class Failure(WherryError):
+    """An end with an exit code of its own, such as that of a run that failed."""
+
+    def __init__(self, message: str, *, hint: Optional[str] = None, exit_code: int = ERROR) -> None:
+        super().__init__(message, hint=hint)
+        self.exit_code = exit_code
+
+
+class Detached(WherryError):
+    """Someone stopped watching a run, which goes on."""
+
+    exit_code = INTERRUPTED
+
+
+class Usage(click.UsageError):
+    """A command line that cannot be understood, with a remedy of its own."""
+
+    def __init__(self, message: str, *, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def conclude(error: BaseException, session: Session) -> int:
+    """Tell the error on stderr; the exit code."""
+    if session.debug and not isinstance(error, (click.exceptions.Exit, BrokenPipeError)):
+        _trace(error)
+    if isinstance(error, click.exceptions.Exit):
+        return int(error.exit_code)
+    if isinstance(error, BrokenPipeError):
+        return reader_gone()
+    if isinstance(error, Detached):
+        session.write_error(error.message)
+        return INTERRUPTED
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        tell("interrupted", None, session)
+        return INTERRUPTED
+    if isinstance(error, click.UsageError):
+        tell(_sentence(error), _help_hint(error), session)
+        return USAGE
+    if isinstance(error, click.ClickException):
+        tell(_sentence(error), None, session)
+        return ERROR
+    if isinstance(error, WherryError):
+        tell(_told(error), error.hint, session)
+        return error.exit_code
+    if isinstance(error, OSError):
+        tell(_os_sentence(error), None, session)
+        return ERROR
+    hint = (
+        None if session.debug else "this is a defect of Wherry: repeat with --debug and report it"
+    )
+    tell(f"unexpected {type(error).__name__}: {error}", hint, session)
+    return ERROR
+
+
+def tell(sentence: str, hint: Optional[str], session: Session) -> None:
+    session.write_error(session.style("error:", fg="red", bold=True) + f" {sentence}")
+    if hint:
+        session.write_error("\n" + session.style("hint:", fg="cyan", bold=True) + f" {hint}")
+
+
+def reader_gone() -> int:
+    """Whoever read our output has gone away: leave without a word, now and at exit."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return READER_GONE
+
+
+def _sentence(error: click.ClickException) -> str:
+    message = error.format_message().strip()
+    message = message[:-1] if message.endswith(".") else message
+    return message[:1].lower() + message[1:] if message[1:2].islower() else message
+
+
+def _help_hint(error: click.UsageError) -> Optional[str]:
+    if isinstance(error, Usage):
+        return error.hint
+    return f"{error.ctx.command_path} --help" if error.ctx is not None else None
+
+
+def _told(error: WherryError) -> str:
+    """An id that fits several runs is better read one to a line."""
+    candidates = error.fields.get("candidates")
+    if not isinstance(error, ConflictError) or not isinstance(candidates, list):
+        return error.message
+    meant = error.message.split(" could be ", 1)[0]
+    lines: List[str] = [f"{meant} could be any of these runs:"]
+    lines += [f"    {candidate}" for candidate in candidates[:10]]
+    return "\n".join([*lines, "    ..."] if len(candidates) > 10 else lines)
+
+
+def _os_sentence(error: OSError) -> str:
+    if error.filename is not None and error.strerror:
+        return f"{os.fsdecode(error.filename)}: {error.strerror.lower()}"
+    return str(error)
+
+
+def _trace(error: BaseException) -> None:
+    import traceback
+
+    traceback.print_exception(type(error), error, error.__traceback__)

@@ -1,0 +1,102 @@
+"""Watching a run: its output to stdout as it comes, then how it ended."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Dict
+
+from ..sdk.client import quote
+from ..sdk.handle import TERMINAL
+from ..sdk.run import Run
+from .ending import RUN_FAILED, Detached, Failure
+from .run_view import duration, verdict
+from .session import Session
+
+_EARLY = frozenset({"NotStarted", "Queued", "Provisioning", "Starting"})
+_PATIENCE_S = 1.0
+_SLICE_S = 30.0
+
+
+def watch(
+    session: Session, run: Run, *, to_stderr: bool = False, offset: int = 0
+) -> Dict[str, Any]:
+    """The record of the run at its end, its output shown meanwhile. Ctrl-C ends the watching."""
+    stream = Output(to_stderr=to_stderr)
+    try:
+        _wait_for_turn(session, run)
+        run.stream_logs(stream.write, offset=offset)
+        stream.end_line()
+        return ended(session, run)
+    except KeyboardInterrupt:
+        stream.end_line()
+        raise _detached(run.id) from None
+
+
+def ended(session: Session, run: Run) -> Dict[str, Any]:
+    record = run.record
+    while record["status"] not in TERMINAL:
+        record = _next(session, run.id, record["status"], _SLICE_S)
+    return record
+
+
+def conclude(session: Session, record: Dict[str, Any], *, shown: bool) -> None:
+    """Say how it ended; a failure or a cancel ends the program with its exit code.
+
+    ``shown``: its output has just gone over the screen and need not be repeated.
+    """
+    if record["status"] == "Completed":
+        session.say(f"run {record['id']} completed in {duration(record)}")
+        return
+    hint = f"all of its output: wherry logs {record['id']}"
+    raise Failure(
+        verdict(session, record, tail=not shown),
+        hint=None if record["status"] == "Canceled" else hint,
+        exit_code=RUN_FAILED,
+    )
+
+
+class Output:
+    """Where the bytes of a log go, as they are."""
+
+    def __init__(self, *, to_stderr: bool = False) -> None:
+        stream = sys.stderr if to_stderr else sys.stdout
+        self._stream: Any = getattr(stream, "buffer", stream)
+        self._last = b"\n"
+        self.on_terminal = stream.isatty()
+
+    def write(self, data: bytes) -> None:
+        self._last = data[-1:] or self._last
+        self._stream.write(data)
+        self._stream.flush()
+
+    def end_line(self) -> None:
+        """On a screen, what comes next begins on a line of its own; a file stays as it is."""
+        if self.on_terminal and self._last != b"\n":
+            self.write(b"\n")
+
+
+def _wait_for_turn(session: Session, run: Run) -> None:
+    """Say what the run waits for, when it has to wait."""
+    seen, told = str(run.record["status"]), ""
+    while seen in _EARLY:
+        record = _next(session, run.id, seen, _PATIENCE_S)
+        message = str(record.get("message") or "")
+        if record["status"] == seen and message != told:
+            told = message
+            session.say(f"{seen}: {message}")
+        seen = record["status"]
+
+
+def _next(session: Session, run_id: str, seen: str, timeout_s: float) -> Dict[str, Any]:
+    """The record once the status is not ``seen`` any more, or the time is up."""
+    path = f"/runs/{quote(run_id)}/wait"
+    answer: Dict[str, Any] = session.client.wait(path, {"seen": seen}, timeout_s=timeout_s)
+    return answer
+
+
+def _detached(run_id: str) -> Detached:
+    return Detached(
+        f"\nrun {run_id} goes on; only the watching has ended\n\n"
+        f"  wherry logs -f {run_id}      watch it again\n"
+        f"  wherry job cancel {run_id}   end it"
+    )

@@ -1,0 +1,118 @@
+"""``wherry job download``: a run's files, or its source folder, onto this machine."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, Optional, Tuple
+
+import click
+
+from ..core.errors import NotFoundError
+from .command import Command, argument_for_run, pass_session
+from .output import count, emit
+from .session import Session
+from .table import Column
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        "wherry job download 3f2a9c01",
+        "wherry job download 3f2a9c01 outputs/model.pkl --path .",
+        "wherry job download 3f2a9c01 --list",
+        "wherry job download 3f2a9c01 --snapshot --path as-submitted",
+    ],
+)
+@argument_for_run()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option(
+    "-p",
+    "--path",
+    type=click.Path(),
+    metavar="FOLDER",
+    help="Where to.  [default: a folder named like the run]",
+)
+@click.option("--list", "listing", is_flag=True, help="Only list the files.")
+@click.option(
+    "--snapshot", is_flag=True, help="The source folder as it was submitted, instead of the files."
+)
+@pass_session
+def download(
+    session: Session,
+    run_id: str,
+    names: Tuple[str, ...],
+    path: Optional[str],
+    listing: bool,
+    snapshot: bool,
+) -> None:
+    """Fetch a run's outputs and logs, or the code that it was submitted with.
+
+    A NAME is a file, or a folder of files such as outputs/; without any, all are fetched. The
+    paths of what was fetched are printed.
+    """
+    run = session.run(run_id)
+    if snapshot:
+        _snapshot(session, run, path, listing)
+        return
+    files = _chosen(run, names)
+    if listing:
+        emit(session, files, _columns())
+        return
+    _fetch(session, run, files, path or run.id)
+
+
+def _chosen(run: Any, names: Tuple[str, ...]) -> List[Dict[str, Any]]:
+    files: List[Dict[str, Any]] = run.list_files()
+    chosen = []
+    for name in names:
+        folder = name.rstrip("/") + "/"
+        found = [f for f in files if f["path"] == name or f["path"].startswith(folder)]
+        if not found:
+            from .command import guess
+
+            there = [file["path"] for file in files]
+            raise NotFoundError(
+                f"run {run.id} has no file or folder {name!r}{guess(name, there)}",
+                hint=f"wherry job download {run.id} --list",
+            )
+        chosen += [file for file in found if file not in chosen]
+    return chosen if names else files
+
+
+def _fetch(session: Session, run: Any, files: List[Dict[str, Any]], folder: str) -> None:
+    from ..core.resources import format_bytes
+    from ..sdk.files import place_below
+    from .progress import Progress
+
+    total = sum(file["size"] for file in files)
+    done = 0
+    fetched = []
+    with Progress(session, f"fetching {count(len(files), 'file')}") as progress:
+        for file in files:
+            target = place_below(folder, file["path"])
+            os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
+            run.download_file(file["path"], target)
+            fetched.append(target)
+            done += file["size"]
+            progress.step(done, total)
+    session.say(f"{count(len(files), 'file')}, {format_bytes(total)}, in {folder}")
+    emit(session, fetched)
+
+
+def _snapshot(session: Session, run: Any, path: Optional[str], listing: bool) -> None:
+    snapshot_id = run.get_snapshot_id()
+    if not snapshot_id:
+        raise NotFoundError(f"run {run.id} was not submitted with a source folder")
+    if listing:
+        emit(session, session.workspace.show_snapshot(snapshot_id)["files"], _columns())
+        return
+    emit(session, run.restore_snapshot(path=path or f"{run.id}-snapshot"))
+
+
+def _columns() -> List[Column]:
+    from ..core.resources import format_bytes
+
+    return [
+        Column("PATH", lambda file: str(file["path"])),
+        Column("SIZE", lambda file: format_bytes(file["size"]), right=True),
+    ]

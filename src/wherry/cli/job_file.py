@@ -1,0 +1,263 @@
+"""Job files: Azure ML's v2 command jobs, as far as this version can carry them out."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence
+
+from ..core.errors import UserErrorException
+from .command import guess
+from .duration import parse_duration
+
+_FIELDS = (
+    "$schema",
+    "type",
+    "name",
+    "display_name",
+    "description",
+    "experiment_name",
+    "tags",
+    "properties",
+    "command",
+    "code",
+    "environment",
+    "environment_variables",
+    "compute",
+    "inputs",
+    "limits",
+    "resources",
+)
+_LATER = ("outputs", "distribution", "services", "identity", "queue_settings", "parent_job_name")
+_REFERENCE = re.compile(r"\$\{\{\s*([A-Za-z_]+)\.([A-Za-z0-9_-]+)\s*\}\}")
+_OPTIONAL = re.compile(r"\$\[\[(.*?)\]\]", re.DOTALL)
+
+
+class Job(NamedTuple):
+    """A job file, checked."""
+
+    command: str
+    code: Optional[str]
+    interpreter: Optional[str]
+    target: str
+    experiment: Optional[str]
+    display_name: str
+    description: str
+    tags: Dict[str, str]
+    properties: Dict[str, str]
+    variables: Dict[str, str]
+    resources: Dict[str, Any]
+    timeout_s: Optional[float]
+
+
+def read(path: str, changes: Sequence[str]) -> Job:
+    """The job of a file, with what ``--set`` changes in it."""
+    fields = _load(path)
+    for change in changes:
+        _set(fields, change)
+    return parse(fields, os.path.dirname(os.path.abspath(path)), path)
+
+
+def parse(fields: Mapping[str, Any], folder: str, where: str) -> Job:
+    """``folder`` is what paths in the file are counted from."""
+    _check_fields(fields, where)
+    inputs = _section(fields, "inputs", where)
+    compute = str(fields.get("compute") or "local")
+    return Job(
+        command=_command(fields, inputs, where),
+        code=_code(fields.get("code"), folder, where),
+        interpreter=_interpreter(fields.get("environment"), folder, where),
+        target=compute[len("azureml:") :] if compute.startswith("azureml:") else compute,
+        experiment=_text(fields.get("experiment_name")),
+        display_name=str(fields.get("display_name") or fields.get("name") or ""),
+        description=str(fields.get("description") or ""),
+        tags=_labels(fields, "tags", where),
+        properties=_labels(fields, "properties", where),
+        variables=_labels(fields, "environment_variables", where),
+        resources=_resources(fields, where),
+        timeout_s=_timeout(fields, where),
+    )
+
+
+def _load(path: str) -> Dict[str, Any]:
+    import yaml
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            fields = yaml.safe_load(file)
+    except UnicodeDecodeError:
+        raise UserErrorException(f"{path} is not a text file in UTF-8") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f", line {mark.line + 1}" if mark is not None else ""
+        problem = getattr(error, "problem", None) or "it is not YAML"
+        raise UserErrorException(f"{path}{place} cannot be read: {problem}") from None
+    if not isinstance(fields, dict):
+        raise UserErrorException(
+            f"{path} does not describe a job", hint="it needs at least a line 'command: ...'"
+        )
+    return fields
+
+
+def _set(fields: Dict[str, Any], change: str) -> None:
+    """``a.b=value``; the value is read as YAML, so numbers are numbers."""
+    import yaml
+
+    place, equals, text = change.partition("=")
+    keys = place.split(".")
+    if not equals or not all(keys):
+        raise UserErrorException(
+            f"--set {change!r} cannot be understood", hint="write it like --set inputs.epochs=10"
+        )
+    section = fields
+    for key in keys[:-1]:
+        below = section.setdefault(key, {})
+        if not isinstance(below, dict):
+            raise UserErrorException(f"--set {change!r}: {key!r} has no fields below it")
+        section = below
+    try:
+        section[keys[-1]] = yaml.safe_load(text) if text else ""
+    except yaml.YAMLError:
+        section[keys[-1]] = text
+
+
+def _check_fields(fields: Mapping[str, Any], where: str) -> None:
+    kind = fields.get("type", "command")
+    if kind != "command":
+        raise UserErrorException(
+            f"{where} is a {kind} job, which this version cannot run", hint="it runs type: command"
+        )
+    for name in map(str, fields):
+        if name in _LATER and fields[name]:
+            raise UserErrorException(f"{where}: this version cannot do {name!r} yet")
+        if name not in _FIELDS and name not in _LATER:
+            raise UserErrorException(
+                f"{where} has a field {name!r}, which a command job has not{guess(name, _FIELDS)}",
+                hint=f"its fields are {', '.join(_FIELDS[1:])}",
+            )
+
+
+def _command(fields: Mapping[str, Any], inputs: Mapping[str, Any], where: str) -> str:
+    command = fields.get("command")
+    if not isinstance(command, str) or not command.strip():
+        raise UserErrorException(
+            f"{where} has no command", hint="such as: command: python train.py"
+        )
+    for name in inputs:
+        if isinstance(inputs[name], (dict, list)):
+            raise UserErrorException(
+                f"{where}: input {name!r} is data, which this version cannot bring to a run yet",
+                hint="inputs may be text, numbers and true or false",
+            )
+
+    def optional(found: re.Match[str]) -> str:
+        wanted = _REFERENCE.findall(found.group(1))
+        given = all(inputs.get(name) is not None for kind, name in wanted if kind == "inputs")
+        return found.group(1) if given else ""
+
+    def value(found: re.Match[str]) -> str:
+        kind, name = found.groups()
+        if kind != "inputs" or inputs.get(name) is None:
+            raise UserErrorException(
+                f"{where}: the command uses {found.group()}, which is not given",
+                hint=f"give it with --set {kind}.{name}=..." if kind == "inputs" else None,
+            )
+        given = inputs[name]
+        return str(given).lower() if isinstance(given, bool) else str(given)
+
+    return _REFERENCE.sub(value, _OPTIONAL.sub(optional, command)).strip()
+
+
+def _code(code: Any, folder: str, where: str) -> Optional[str]:
+    if code is None:
+        return None
+    text = str(code)
+    if re.match(r"(azureml|https?|git\+?[a-z]*):", text):
+        raise UserErrorException(
+            f"{where}: this version cannot fetch code from {text!r}", hint="name a local folder"
+        )
+    path = os.path.join(folder, os.path.expanduser(text))
+    if not os.path.isdir(path):
+        raise UserErrorException(
+            f"{where}: there is no folder {text!r} for code", hint=f"it is looked for in {folder}"
+        )
+    return os.path.normpath(path)
+
+
+def _interpreter(environment: Any, folder: str, where: str) -> Optional[str]:
+    if environment is None:
+        return None
+    python = environment.get("python") if isinstance(environment, dict) else None
+    others = sorted(set(environment) - {"python", "name"}) if isinstance(environment, dict) else []
+    if python is None or others:
+        asked = repr(environment) if not others else f"a field {others[0]!r}"
+        raise UserErrorException(
+            f"{where}: this version cannot prepare an environment with {asked}",
+            hint="name an interpreter: environment: {python: {interpreter_path: /path/to/python}}",
+        )
+    if isinstance(python, dict):
+        unknown = sorted(set(python) - {"interpreter_path"})
+        if unknown:
+            raise UserErrorException(
+                f"{where}: environment.python has no field {unknown[0]!r}",
+                hint="its field is interpreter_path",
+            )
+        python = python.get("interpreter_path")
+    text = os.path.expanduser(str(python or ""))
+    inside = os.path.join(folder, text)
+    return inside if os.sep in text and os.path.exists(inside) else text or None
+
+
+def _resources(fields: Mapping[str, Any], where: str) -> Dict[str, Any]:
+    wanted = dict(_section(fields, "resources", where))
+    if wanted.pop("instance_count", 1) != 1:
+        raise UserErrorException(f"{where}: this version cannot use more than one instance")
+    known = ("cpu", "memory", "gpu")
+    for name in wanted:
+        if name not in known:
+            raise UserErrorException(
+                f"{where}: this version cannot ask for resources.{name}",
+                hint="the fields are cpu, memory, gpu and instance_count",
+            )
+    return wanted
+
+
+def _timeout(fields: Mapping[str, Any], where: str) -> Optional[float]:
+    limits = _section(fields, "limits", where)
+    for name in limits:
+        if name != "timeout":
+            raise UserErrorException(
+                f"{where}: limits has no field {name!r}", hint="its field is timeout"
+            )
+    given = limits.get("timeout")
+    if given is None:
+        return None
+    seconds = parse_duration(given)
+    if seconds is None:
+        raise UserErrorException(
+            f"{where}: limits.timeout is {given!r}", hint="write seconds, or a time like 30m or 2h"
+        )
+    return seconds
+
+
+def _labels(fields: Mapping[str, Any], name: str, where: str) -> Dict[str, str]:
+    found = {}
+    for key, value in _section(fields, name, where).items():
+        if isinstance(value, (dict, list)):
+            raise UserErrorException(f"{where}: {name}.{key} is not text")
+        shown = "" if value is None else value
+        found[str(key)] = str(shown).lower() if isinstance(shown, bool) else str(shown)
+    return found
+
+
+def _section(fields: Mapping[str, Any], name: str, where: str) -> Mapping[str, Any]:
+    section = fields.get(name)
+    if section is None:
+        return {}
+    if not isinstance(section, dict):
+        raise UserErrorException(f"{where}: {name} must have fields, not {section!r}")
+    return section
+
+
+def _text(value: Any) -> Optional[str]:
+    return None if value is None else str(value)

@@ -1,0 +1,81 @@
+"""``wherry logs``: what a run has printed."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import click
+
+from .command import Command, argument_for_run, pass_session
+from .session import Session
+
+_GUESS = 200
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        "wherry logs",
+        "wherry logs -f 3f2a9c01",
+        "wherry logs -n 20 baseline",
+        "wherry logs 3f2a9c01 > output.txt",
+    ],
+)
+@argument_for_run(required=False)
+@click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
+@click.option("-n", "--lines", type=click.IntRange(min=0), metavar="N", help="Only the last lines.")
+@pass_session
+def logs(session: Session, run_id: Optional[str], follow: bool, lines: Optional[int]) -> None:
+    """Show what a run has printed.
+
+    Without an id it is the newest run. The output comes as it was written, both streams in order.
+    With --follow the exit code is that of the run: 0 when it completed, 3 when it failed or was
+    canceled.
+    """
+    from ..core.errors import NotFoundError
+    from . import follow as following
+
+    run = session.run(run_id)
+    offset = tail_offset(run, lines) if lines is not None else 0
+    if not follow:
+        output = following.Output()
+        try:
+            run.stream_logs(output.write, follow=False, offset=offset)
+        except NotFoundError:
+            session.say(f"run {run.id} has printed nothing yet")
+        output.end_line()
+        return
+    if not run_id:
+        session.say(f"following run {run.id}")
+    record = following.watch(session, run, offset=offset)
+    following.conclude(session, record, shown=True)
+
+
+def tail_offset(run: object, lines: int) -> int:
+    """Where the last lines begin; reads no more of the end than it must."""
+    from ..sdk.handle import STD_LOG
+    from ..sdk.run import Run
+
+    assert isinstance(run, Run)
+    size = next((file["size"] for file in run.list_files() if file["path"] == STD_LOG), 0)
+    if not lines:
+        return int(size)
+    span = _GUESS * (lines + 1)
+    while True:
+        start = max(0, size - span)
+        text = bytearray()
+        run.stream_logs(text.extend, follow=False, offset=start)
+        found = _last_lines(bytes(text), lines)
+        if found is not None or start == 0:
+            return int(start + (found or 0))
+        span *= 8
+
+
+def _last_lines(text: bytes, lines: int) -> Optional[int]:
+    """Where the last lines of the text begin; None where it has not so many."""
+    place = len(text) - 1 if text.endswith(b"\n") else len(text)
+    for _ in range(lines):
+        place = text.rfind(b"\n", 0, place)
+        if place < 0:
+            return None
+    return place + 1

@@ -1,0 +1,103 @@
+"""``wherry ps``: the newest runs."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Tuple
+
+import click
+
+from ..core.lifecycle import CANCEL_REQUESTED, Status
+from .command import Command, completing, pass_session
+from .output import emit
+from .run_view import TERMINAL, list_columns, worth_showing
+from .session import Session
+
+STATUSES = click.Choice([each.value for each in Status] + [CANCEL_REQUESTED], case_sensitive=False)
+
+_EXPLAINED = 25
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        "wherry ps",
+        "wherry ps --status Running --status Queued",
+        "wherry ps --experiment churn --limit 5",
+        "wherry ps --query \"[?status=='Failed'].id\" --output tsv",
+    ],
+)
+@click.option("-a", "--all", "everything", is_flag=True, help="Also archived runs and child runs.")
+@click.option(
+    "--experiment",
+    metavar="NAME",
+    shell_complete=completing("experiments"),
+    help="Only runs of this experiment.",
+)
+@click.option(
+    "--status",
+    "statuses",
+    multiple=True,
+    type=STATUSES,
+    metavar="STATUS",
+    help="Only runs with this status, such as Running or Failed; may be repeated.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="At most so many; 0 for all.",
+)
+@pass_session
+def ps(
+    session: Session,
+    everything: bool,
+    experiment: Optional[str],
+    statuses: Tuple[str, ...],
+    limit: int,
+) -> None:
+    """List the newest runs: what they wait for, how they ended.
+
+    A run's id may be shortened wherever one is asked for: to a beginning that no other run has, to
+    its last eight characters, or to the name that it was given.
+    """
+    filters: Dict[str, Any] = {"experiment": experiment, "status": list(statuses)}
+    if everything:
+        filters.update(archived="all", include_children=True)
+    runs, more = newest(session, limit, filters)
+    show(session, runs, more, archived=everything)
+
+
+def newest(session: Session, limit: int, filters: Dict[str, Any]) -> Tuple[List[Any], bool]:
+    """Records of at most ``limit`` runs (0: all), and whether there are more."""
+    found: List[Any] = []
+    cursor: Optional[str] = None
+    while True:
+        wanted = min(limit - len(found), 200) if limit else 200
+        page = session.workspace.list_runs(limit=wanted, cursor=cursor, **filters)
+        found += page.items
+        cursor = page.next_cursor
+        if not cursor or (limit and len(found) >= limit):
+            return found, bool(cursor)
+
+
+def show(session: Session, runs: List[Any], more: bool, *, archived: bool = False) -> None:
+    if session.output == "table" and session.query is None:
+        if not runs:
+            session.say(f"no runs in workspace {session.workspace.name}")
+            return
+        runs = [_explained(session, run, number) for number, run in enumerate(runs)]
+    emit(session, runs, worth_showing(list_columns(archived=archived), runs))
+    if more:
+        session.say(f"these are the newest {len(runs)}; --limit shows more")
+
+
+def _explained(session: Session, run: Dict[str, Any], number: int) -> Dict[str, Any]:
+    """A list of runs does not say what the unfinished ones wait for: ask, for those one can see."""
+    if run["status"] in TERMINAL or run.get("message") or number >= _EXPLAINED:
+        return run
+    from ..sdk.client import quote
+
+    answer: Dict[str, Any] = session.client.get(f"/runs/{quote(run['id'])}")
+    return answer

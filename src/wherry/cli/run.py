@@ -1,0 +1,200 @@
+"""``wherry run``: a script or a command, here and now."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import click
+
+from .command import Command, completing, pass_session
+from .duration import duration_option
+from .ending import Usage
+from .session import Session
+
+
+class RunCommand(Command):
+    """Tells options of the script from options of ours."""
+
+    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except Usage as error:
+            error.hint = _after_dashes(error, given)
+            raise
+
+
+@click.command(
+    cls=RunCommand,
+    examples=[
+        "wherry run train.py",
+        "wherry run train.py -- --epochs 10 --lr 0.1",
+        "wherry run --name baseline --tag data=v2 --timeout 2h train.py",
+        "wherry run --env ~/envs/torch --gpu 1 --memory 8GB train.py",
+        'wherry run --command "python prepare.py && python train.py"',
+        "wherry run --dry-run train.py",
+    ],
+)
+@click.argument("script", required=False, type=click.Path())
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS...]")
+@click.option("--command", metavar="TEXT", help="Run this shell command instead of a script.")
+@click.option(
+    "--target",
+    default="local",
+    show_default=True,
+    metavar="NAME",
+    shell_complete=completing("targets"),
+    help="Where it runs.",
+)
+@click.option(
+    "--env",
+    metavar="PATH",
+    help="The Python that runs it: an interpreter, the folder of a virtual environment, or its "
+    "name.  [default: the one that runs wherry]",
+)
+@click.option(
+    "--experiment",
+    metavar="NAME",
+    shell_complete=completing("experiments"),
+    help="The series of runs that it belongs to.  [default: the name of the source folder]",
+)
+@click.option("--name", metavar="TEXT", help="A name for this run; it can be used like its id.")
+@click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A label; may be repeated.")
+@click.option(
+    "--cpu",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="N",
+    help="CPUs that it needs.  [default: 1]",
+)
+@click.option("--memory", metavar="SIZE", help="Memory that it needs, such as 4GB.")
+@click.option(
+    "--gpu", type=click.IntRange(min=0), metavar="N", help="GPUs that it needs.  [default: 0]"
+)
+@click.option(
+    "--timeout",
+    callback=duration_option,
+    metavar="TIME",
+    help="End it after this time, such as 30m or 2h.",
+)
+@click.option(
+    "--source",
+    type=click.Path(exists=True, file_okay=False),
+    help="The folder that is captured and that it runs in.  [default: the current folder if the "
+    "script is in it, else the script's]",
+)
+@click.option(
+    "--env-var",
+    "variables",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set a variable; may be repeated.",
+)
+@click.option("--detach", is_flag=True, help="Print its id and leave it to itself.")
+@click.option(
+    "--dry-run", is_flag=True, help="Print what would be executed; run and store nothing."
+)
+@click.option("--active", envvar="VIRTUAL_ENV", hidden=True)
+@pass_session
+def run(
+    session: Session,
+    script: Optional[str],
+    arguments: Tuple[str, ...],
+    command: Optional[str],
+    detach: bool,
+    dry_run: bool,
+    **options: Any,
+) -> None:
+    """Run a script or a command on a target and watch it.
+
+    The source folder is captured as it is, less what .gitignore, .amlignore or .wherryignore
+    leaves out. What the script prints goes to stdout. Ctrl-C ends the watching, not the run. The
+    exit code is 0 when the run completed and 3 when it failed or was canceled.
+
+    Options of the script come after '--'.
+    """
+    from .submit import describe, leave, submit, watch
+
+    if bool(script) == bool(command):
+        raise _what_to_run(script)
+    experiment, config, labels = _configuration(session, script, list(arguments), command, options)
+    if dry_run:
+        describe(session, experiment, config, labels)
+        return
+    started = submit(session, experiment, config, labels)
+    if detach:
+        leave(session, started)
+    else:
+        watch(session, started)
+
+
+def _configuration(
+    session: Session,
+    script: Optional[str],
+    arguments: List[str],
+    command: Optional[str],
+    options: Dict[str, Any],
+) -> Tuple[str, Any, Dict[str, Any]]:
+    from ..sdk.environment import Environment
+    from ..sdk.run_configuration import RunConfiguration
+    from ..sdk.script_run_config import ScriptRunConfig
+    from .interpreter import choose, with_python
+    from .source import experiment_of, source_of
+
+    source = source_of(script, options["source"])
+    if source.notice:
+        session.say(source.notice)
+    environment = Environment()
+    environment.python.interpreter_path = choose(
+        session, options["env"], options["active"], options["target"]
+    )
+    run_config = RunConfiguration()
+    run_config.environment_variables = pairs("--env-var", options["variables"])
+    config = ScriptRunConfig(
+        source_directory=source.directory,
+        script=source.script,
+        arguments=arguments,
+        run_config=run_config,
+        compute_target=options["target"],
+        environment=environment,
+        max_run_duration_seconds=options["timeout"],
+        command=command and with_python(command, environment.python.interpreter_path),
+        resources=resources(options),
+    )
+    labels = {"display_name": options["name"], "tags": pairs("--tag", options["tags"])}
+    return options["experiment"] or experiment_of(source.directory), config, labels
+
+
+def resources(options: Dict[str, Any]) -> Dict[str, Any]:
+    return {
+        name: options[name] for name in ("cpu", "memory", "gpu") if options.get(name) is not None
+    }
+
+
+def pairs(option: str, texts: Sequence[str]) -> Dict[str, str]:
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise Usage(f"{option} {text!r} has no '='", hint=f"write it as {option} name=value")
+        found[key] = value
+    return found
+
+
+def _what_to_run(script: Optional[str]) -> Usage:
+    if script:
+        return Usage(
+            f"both a script ({script!r}) and a --command are given",
+            hint='write the arguments of a command into it: --command "python train.py --lr 0.1"',
+        )
+    return Usage(
+        "there is nothing to run", hint='wherry run train.py, or wherry run --command "..."'
+    )
+
+
+def _after_dashes(error: Usage, args: List[str]) -> str:
+    """An option that we do not know is most often meant for the script."""
+    at = next(
+        (at for at, word in enumerate(args) if word.split("=")[0] in error.message), len(args)
+    )
+    before, after = " ".join(args[:at]), " ".join(args[at:])
+    return f"options of the script come after '--': wherry run {before} -- {after}"

@@ -1,0 +1,72 @@
+"""A run's files and logs, as one tree of names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import Connection
+
+from wherry.core.errors import NotFoundError
+from wherry.core.records import RunFile
+from wherry.core.snapshots import check_path
+from wherry.store import attempts, files, runs
+
+from .plane import Plane
+from .reports import STD_LOG, log_key
+
+_ALIASES = {"azureml-logs/70_driver_log.txt": STD_LOG, "std_log.txt": STD_LOG}
+
+
+def put(plane: Plane, run_id: str, path: str, chunks: Iterable[bytes]) -> RunFile:
+    check_path(path)
+    blob = plane.blobs.put(chunks)
+    now = plane.now()
+    with plane.write() as connection:
+        runs.get(connection, run_id)
+        files.put(connection, run_id, path, blob.digest, blob.size, now)
+    plane.changed(run_id)
+    return RunFile(path, blob.size, blob.digest, now)
+
+
+def every(plane: Plane, run_id: str) -> list[RunFile]:
+    """Stored files and logs, sorted by name."""
+    with plane.database.read() as connection:
+        run = runs.get(connection, run_id)
+        stored = files.every(connection, run_id)
+        logs = _logs(connection, run_id)
+    listed = [
+        RunFile(name, plane.logs.size(key), "", run.ended_at or plane.now())
+        for name, key in logs.items()
+    ]
+    return sorted([*stored, *listed], key=lambda file: file.path)
+
+
+def find(plane: Plane, run_id: str, path: str) -> RunFile | None:
+    """The stored file; None where the name is not one."""
+    with plane.database.read() as connection:
+        runs.get(connection, run_id)
+        return files.find(connection, run_id, path)
+
+
+def log_of(connection: Connection, run_id: str, name: str) -> str:
+    """The key of a log in the log store."""
+    logs = _logs(connection, run_id)
+    key = logs.get(_ALIASES.get(name, name))
+    if key is None:
+        raise NotFoundError(
+            f"run {run_id} has no log or file {name!r}",
+            hint="run.get_file_names() lists what it has",
+        )
+    return key
+
+
+def _logs(connection: Connection, run_id: str) -> dict[str, str]:
+    """The last attempt's log has the plain name; earlier ones are kept beside it."""
+    tries: list[Any] = attempts.of_run(connection, run_id)
+    named: dict[str, str] = {}
+    for attempt in tries[:-1]:
+        named[f"user_logs/attempt_{attempt.number}/std_log.txt"] = log_key(run_id, attempt.id)
+    if tries:
+        named[STD_LOG] = log_key(run_id, tries[-1].id)
+    return named

@@ -1,0 +1,92 @@
+"""From an attempt to what a driver starts: the runner, its manifest, its token."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from wherry.core.manifest import Manifest
+from wherry.core.placement import Placement
+from wherry.core.resources import Resources
+from wherry.core.specs import RunSpec
+from wherry.drivers.base import Launch
+from wherry.store.attempts import AttemptRow
+
+from . import bundle
+from .plane import Plane
+
+
+def build(plane: Plane, run: Any, attempt: AttemptRow) -> Launch:
+    """``run`` is a row with its experiment's and workspace's names."""
+    spec = RunSpec.stored(run.spec)
+    resources = Resources(attempt.cpu, attempt.memory_bytes, len(attempt.gpus))
+    place = Placement(run.id, resources, tuple(attempt.gpus))
+    names = _names(plane, run)
+    return describe(plane, spec, run.id, attempt.id, place, names)
+
+
+def describe(
+    plane: Plane,
+    spec: RunSpec,
+    run_id: str,
+    attempt_id: str,
+    place: Placement,
+    names: dict[str, str],
+) -> Launch:
+    manifest = Manifest(
+        run_id=run_id,
+        attempt_id=attempt_id,
+        server=plane.url,
+        server_file=str(Path(plane.settings.home) / "server.json"),
+        token=plane.attempt_token(attempt_id, run_id),
+        snapshot_id=spec.snapshot_id,
+        argv=argv(spec),
+        env={**names, **_user_variables(spec), **_devices(place)},
+        time_limit_s=spec.max_run_duration_s,
+        grace_s=plane.settings.cancel_grace_s,
+    )
+    return Launch(
+        attempt_id=attempt_id,
+        argv=bundle.command(sys.executable),
+        resources=place.resources,
+        files={"manifest.json": json.dumps(manifest.to_dict()).encode(), **bundle.files()},
+        time_limit_s=spec.max_run_duration_s,
+    )
+
+
+def argv(spec: RunSpec) -> list[str]:
+    """The command as the node executes it."""
+    if isinstance(spec.command, str) and spec.command:
+        return ["/bin/sh", "-c", " ".join([spec.command, *spec.arguments])]
+    if spec.command:
+        return [*spec.command, *spec.arguments]
+    return [spec.environment.interpreter_path or "python3", spec.script, *spec.arguments]
+
+
+def _names(plane: Plane, run: Any) -> dict[str, str]:
+    """What Azure ML's and MLflow's own clients look for."""
+    return {
+        "WHERRY_WORKSPACE": run.workspace,
+        "WHERRY_EXPERIMENT": run.experiment,
+        "AZUREML_ARM_SUBSCRIPTION": "wherry",
+        "AZUREML_ARM_RESOURCEGROUP": "wherry",
+        "AZUREML_ARM_WORKSPACE_NAME": run.workspace,
+        "AZUREML_ARM_PROJECT_NAME": run.experiment,
+        "AZUREML_EXPERIMENT_ID": run.experiment_id,
+        "AZUREML_WORKSPACE_ID": run.workspace_id,
+        "AZUREML_RUN_TOKEN_EXPIRY": "253402300799",
+        "MLFLOW_TRACKING_URI": f"{plane.url}/mlflow/{run.workspace}",
+        "MLFLOW_EXPERIMENT_ID": run.experiment_id,
+        "MLFLOW_EXPERIMENT_NAME": run.experiment,
+        "MLFLOW_RUN_ID": run.id,
+    }
+
+
+def _user_variables(spec: RunSpec) -> dict[str, str]:
+    return {**spec.environment.environment_variables, **spec.environment_variables}
+
+
+def _devices(place: Placement) -> dict[str, str]:
+    return {"CUDA_VISIBLE_DEVICES": ",".join(place.gpus)}

@@ -1,0 +1,152 @@
+"""The control plane's parts in one place: what every decision needs."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from wherry.blobs.base import BlobStore, LogStore
+from wherry.blobs.folder import FolderBlobStore, FolderLogStore
+from wherry.core.errors import AuthenticationException
+from wherry.core.resources import parse_bytes
+from wherry.core.settings import Settings
+from wherry.drivers.base import Driver
+from wherry.drivers.local import LocalDriver
+from wherry.store import tokens, workspaces
+from wherry.store.database import Database
+from wherry.store.migrate import migrate
+
+from .signals import Signals
+
+DEFAULT_WORKSPACE = "default"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass
+class Plane:
+    """``hint`` wakes the reconciler of a target; the reconciler sets it."""
+
+    settings: Settings
+    database: Database
+    blobs: BlobStore
+    logs: LogStore
+    drivers: Mapping[str, Driver]
+    secret: bytes
+    url: str = ""
+    now: Callable[[], datetime] = _now
+    signals: Signals = field(default_factory=Signals)
+    hint: Callable[[str], None] = lambda _target: None
+    started_at: datetime = field(default_factory=_now)
+    _pending: threading.local = field(default_factory=threading.local)
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction. Those who wait are told of its changes once it is on disk."""
+        changed: list[str] = []
+        self._pending.run_ids = changed
+        try:
+            with self.database.write() as connection:
+                yield connection
+        finally:
+            self._pending.run_ids = None
+        for run_id in changed:
+            self.signals.notify(run_id)
+
+    def changed(self, run_id: str) -> None:
+        """Tell those who wait for the run: now, or when this thread's transaction is done."""
+        pending: list[str] | None = getattr(self._pending, "run_ids", None)
+        if pending is None:
+            self.signals.notify(run_id)
+        else:
+            pending.append(run_id)
+
+    @property
+    def owner(self) -> str:
+        """Who holds leases. A server started again is the same owner: one at a time has a home."""
+        return f"{socket.gethostname()}:{self.settings.home}"
+
+    def close(self) -> None:
+        self.database.close()
+
+    def attempt_token(self, attempt_id: str, run_id: str) -> str:
+        """The token of one attempt: made anew from the server's key, so never stored."""
+        return f"wa.{attempt_id}.{run_id}.{self._seal(attempt_id, run_id)}"
+
+    def read_attempt_token(self, token: str) -> tuple[str, str]:
+        """The attempt and run that a token speaks for."""
+        try:
+            _, attempt_id, rest = token.split(".", 2)
+            run_id, seal = rest.rsplit(".", 1)
+        except ValueError:
+            raise AuthenticationException("the token is not valid") from None
+        if not hmac.compare_digest(seal.encode(), self._seal(attempt_id, run_id).encode()):
+            raise AuthenticationException("the token is not valid")
+        return attempt_id, run_id
+
+    def _seal(self, attempt_id: str, run_id: str) -> str:
+        text = f"{attempt_id}\n{run_id}".encode()
+        return hmac.new(self.secret, text, hashlib.sha256).hexdigest()
+
+
+def open_plane(settings: Settings) -> Plane:
+    """Everything from one home folder, migrated and ready."""
+    home = Path(settings.home)
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    database = Database(settings.database_url or f"sqlite:///{home / 'wherry.db'}")
+    migrate(database)
+    plane = Plane(
+        settings=settings,
+        database=database,
+        blobs=FolderBlobStore(home / "blobs"),
+        logs=FolderLogStore(home / "logs"),
+        drivers={"local": _local_driver(settings)},
+        secret=bytes.fromhex(_secret_file(home / "secret.key")),
+    )
+    owner_token = _secret_file(home / "token")
+    with database.write() as connection:
+        tokens.ensure(connection, "owner", owner_token, plane.now())
+        if workspaces.find(connection, DEFAULT_WORKSPACE) is None:
+            workspaces.create(connection, DEFAULT_WORKSPACE, plane.now(), "", {})
+    return plane
+
+
+def _local_driver(settings: Settings) -> LocalDriver:
+    memory = parse_bytes(settings.local_memory) if settings.local_memory else None
+    return LocalDriver(
+        root=Path(settings.home) / "nodes" / "local",
+        cpus=settings.local_cpus,
+        memory_bytes=memory,
+        gpus=settings.local_gpus,
+    )
+
+
+def _secret_file(path: Path) -> str:
+    """64 hex digits, made once, readable by the owner alone."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    if not path.exists():
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_hex(32))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(temporary, path)  # unlike a rename, never replaces what another one made
+        except FileExistsError:
+            pass
+        finally:
+            temporary.unlink()
+    return path.read_text().strip()

@@ -1,0 +1,98 @@
+"""What runners and clients send while a run goes on: reports, log bytes, spooled metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import Connection
+
+from wherry.core.errors import ForbiddenError, UserErrorException
+from wherry.core.lifecycle import ExitRecord, Stage
+from wherry.core.metrics import TAG, Logged, parse_lines
+from wherry.store import attempts, runs, tracking
+
+from .plane import Plane
+from .settle import settle
+
+STD_LOG = "user_logs/std_log.txt"
+
+
+def report(plane: Plane, attempt_id: str, fields: Mapping[str, Any]) -> dict[str, bool]:
+    """Keep the runner's word and act on it at once. The reply says whether to cancel."""
+    changes = _changes(fields)
+    with plane.write() as connection:
+        attempt = attempts.get(connection, attempt_id)
+        changes["heartbeat_at"] = plane.now()
+        if attempt.exit is not None:
+            changes.pop("exit", None)
+        attempts.change(connection, attempt_id, changes)
+        moved = settle(plane, connection, attempts.get(connection, attempt_id))
+        run = runs.get(connection, attempt.run_id)
+    if moved is not None and moved.terminal:
+        plane.hint(attempt.target)
+    return {"cancel": run.cancel_requested_at is not None}
+
+
+def append_log(plane: Plane, run_id: str, attempt_id: str, offset: int, data: bytes) -> int:
+    size = plane.logs.append(log_key(run_id, attempt_id), offset, data)
+    plane.changed(run_id)
+    return size
+
+
+def log_key(run_id: str, attempt_id: str) -> str:
+    return f"{run_id}/{attempt_id}"
+
+
+def append_spool(plane: Plane, run_id: str, stream: str, offset: int, data: bytes) -> int:
+    """Take each whole line once, whatever is sent again."""
+    if data and not data.endswith(b"\n"):
+        raise UserErrorException("a spool is sent in whole lines")
+    with plane.write() as connection:
+        known = tracking.take_stream(connection, run_id, stream, offset, len(data))
+        entries = parse_lines(data[known:])
+        for target_id, group in _by_run(run_id, entries):
+            if target_id != run_id and not runs.descends_from(connection, target_id, run_id):
+                continue
+            _store(connection, target_id, list(group))
+        runs.update_fields(connection, runs.get(connection, run_id), {"heartbeat_at": plane.now()})
+    plane.changed(run_id)
+    return offset + len(data)
+
+
+def heartbeat(plane: Plane, run_id: str) -> None:
+    """A client that drives its own run is alive."""
+    with plane.write() as connection:
+        run = runs.get(connection, run_id)
+        if run.target is not None:
+            raise ForbiddenError(f"run {run_id} is driven by its target")
+        runs.update_fields(connection, run, {"heartbeat_at": plane.now()})
+
+
+def _changes(fields: Mapping[str, Any]) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    try:
+        if fields.get("stage") is not None:
+            changes["stage"] = Stage(fields["stage"]).value
+        if fields.get("exit") is not None:
+            changes["exit"] = _exit(fields["exit"])
+    except (ValueError, TypeError) as error:
+        raise UserErrorException(f"the report cannot be read: {error}") from None
+    return changes
+
+
+def _exit(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(ExitRecord.parse(fields).__dict__)
+
+
+def _by_run(run_id: str, entries: Iterable[Logged]) -> Iterable[tuple[str, Iterable[Logged]]]:
+    ordered = sorted(entries, key=lambda entry: entry.run_id or run_id)
+    return groupby(ordered, key=lambda entry: entry.run_id or run_id)
+
+
+def _store(connection: Connection, run_id: str, entries: list[Logged]) -> None:
+    tags = {entry.name[:255]: str(entry.value) for entry in entries if entry.kind == TAG}
+    if tags:
+        runs.set_labels(connection, runs.get(connection, run_id), runs.TAG, tags)
+    tracking.append(connection, run_id, [entry for entry in entries if entry.kind != TAG])

@@ -1,0 +1,139 @@
+"""What people do with runs once they exist: look, label, cancel, end, archive, delete."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection
+
+from wherry.core.errors import ConflictError, NotFoundError, UserErrorException
+from wherry.core.lifecycle import Decision, ExitRecord, Reason, Status
+from wherry.core.records import Page, Run
+from wherry.store import attempts, files, listing, runs, tracking, workspaces
+
+from .plane import Plane
+from .reports import log_key
+from .settle import finish
+from .waiting import explain
+
+_ENDS = {"Completed", "Failed", "Canceled"}
+
+
+def show(plane: Plane, run_id: str) -> Run:
+    with plane.database.read() as connection:
+        return record(connection, runs.get(connection, run_id))
+
+
+def record(connection: Connection, row: Any) -> Run:
+    """With the sentence that says what the run waits for."""
+    run = runs.to_records(connection, [row], spec=True)[0]
+    return dataclasses.replace(run, message=explain(connection, row))
+
+
+def page(
+    plane: Plane, workspace_name: str, wanted: listing.Filter, limit: int, cursor: str | None
+) -> Page:
+    with plane.database.read() as connection:
+        workspace = workspaces.get(connection, workspace_name)
+        return listing.page(connection, workspace.id, wanted, limit, cursor)
+
+
+def resolve(plane: Plane, workspace_name: str, text: str) -> Run:
+    """The one run that an id, the beginning of one, its ending or a display name means."""
+    with plane.database.read() as connection:
+        workspace = workspaces.get(connection, workspace_name)
+        exact = runs.find(connection, text)
+        if exact is not None and exact.workspace_id == workspace.id:
+            return record(connection, exact)
+        found = runs.starting_with(connection, workspace.id, text, limit=11)
+        if len(found) == 1:
+            return record(connection, found[0])
+        if not found:
+            raise NotFoundError(
+                f"workspace {workspace_name!r} has no run {text!r}", hint="wherry ps lists the runs"
+            )
+        candidates = [row.id for row in found]
+        more = " and more" if len(found) > 10 else ""
+        raise ConflictError(
+            f"{text!r} could be {', '.join(candidates[:10])}{more}",
+            hint="give a few more characters",
+            candidates=candidates,
+        )
+
+
+def change(plane: Plane, run_id: str, changes: Mapping[str, Any]) -> Run:
+    """Labels, names and the archive."""
+    now = plane.now()
+    with plane.write() as connection:
+        row = runs.get(connection, run_id)
+        fields: dict[str, Any] = {
+            name: changes[name]
+            for name in ("display_name", "description")
+            if changes.get(name) is not None
+        }
+        if changes.get("archived") is not None:
+            fields["archived_at"] = now if changes["archived"] else None
+        if fields:
+            runs.update_fields(connection, row, fields)
+        tags, removed = changes.get("tags") or {}, changes.get("remove_tags") or []
+        runs.set_labels(connection, row, runs.TAG, tags, removed)
+        runs.set_labels(connection, row, runs.PROPERTY, changes.get("properties") or {})
+        return record(connection, runs.get(connection, run_id))
+
+
+def cancel(plane: Plane, run_id: str) -> Run:
+    """Ask for it; the reconciler sees to it. A run that has ended stays as it is."""
+    with plane.write() as connection:
+        row = runs.get(connection, run_id)
+        if not Status(row.status).terminal:
+            for each in [row, *runs.children(connection, run_id, recursive=True)]:
+                runs.request_cancel(connection, each, plane.now())
+                if each.target is None and not Status(each.status).terminal:
+                    finish(plane, connection, each, Decision(Status.CANCELED, Reason.CANCELED))
+        result = record(connection, runs.get(connection, run_id))
+    plane.changed(run_id)
+    if row.target is not None:
+        plane.hint(row.target)
+    return result
+
+
+def end(plane: Plane, run_id: str, status: str, error: Mapping[str, Any] | None) -> Run:
+    """The client's word on a run that it drives itself."""
+    if status not in _ENDS:
+        raise UserErrorException(f"a run ends as {', '.join(sorted(_ENDS))}, not as {status!r}")
+    with plane.write() as connection:
+        row = runs.get(connection, run_id)
+        if row.target is not None:
+            raise ConflictError(f"run {run_id} is driven by target {row.target!r}")
+        if not Status(row.status).terminal:
+            reason = {
+                "Completed": Reason.SUCCEEDED,
+                "Canceled": Reason.CANCELED,
+                "Failed": Reason.REPORTED,
+            }[status]
+            told = ExitRecord(error=dict(error)) if error else None
+            detail = str((error or {}).get("message") or "")
+            decision = Decision(Status(status), reason)
+            finish(plane, connection, row, decision, exit=told, detail=detail)
+        return record(connection, runs.get(connection, run_id))
+
+
+def remove(plane: Plane, run_id: str) -> None:
+    """The run, what is below it, and everything that was stored for them."""
+    with plane.write() as connection:
+        rows = [runs.get(connection, run_id), *runs.children(connection, run_id, recursive=True)]
+        live = [row.id for row in rows if not Status(row.status).terminal]
+        if live:
+            raise ConflictError(
+                f"run {live[0]} has not ended", hint=f"wherry job cancel {live[0]}, then delete"
+            )
+        ids = [row.id for row in rows]
+        tries = [attempt for each in ids for attempt in attempts.of_run(connection, each)]
+        files.remove(connection, ids)
+        tracking.remove(connection, ids)
+        attempts.remove(connection, ids)
+        runs.remove(connection, rows)
+    for attempt in tries:
+        plane.logs.remove(log_key(attempt.run_id, attempt.id))

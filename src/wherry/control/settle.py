@@ -1,0 +1,79 @@
+"""Facts about an attempt turned into the run's next status, in one transaction."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from wherry.core import endings
+from wherry.core.lifecycle import (
+    Decision,
+    ExitRecord,
+    Facts,
+    Phase,
+    Reason,
+    Stage,
+    Status,
+    decide,
+)
+from wherry.store import attempts, runs
+from wherry.store.runs import Change
+
+from .plane import Plane
+
+
+def settle(plane: Plane, connection: Connection, attempt: Any) -> Status | None:
+    """Move the attempt's run as its facts call for; the new status, or None."""
+    run = runs.get(connection, attempt.run_id)
+    cancel_requested = run.cancel_requested_at is not None
+    decision = decide(Status(run.status), facts(plane, attempt), cancel_requested=cancel_requested)
+    if decision is None:
+        return None
+    exit = ExitRecord.parse(attempt.exit) if attempt.exit else None
+    finish(plane, connection, run, decision, exit=exit, detail=attempt.detail)
+    if decision.status.terminal:
+        attempts.change(connection, attempt.id, {"ended_at": plane.now()})
+    return decision.status
+
+
+def finish(
+    plane: Plane,
+    connection: Connection,
+    run: Any,
+    decision: Decision,
+    *,
+    exit: ExitRecord | None = None,
+    detail: str = "",
+) -> None:
+    """Move the run, tell why, and take its open children along when it ends."""
+    limit_s = (run.spec or {}).get("max_run_duration_s")
+    sentence, error = endings.describe(decision.reason, exit, detail=detail, limit_s=limit_s)
+    # A command may end before its runner had said that it runs.
+    began = exit.started_at if exit is not None else None
+    started_at = datetime.fromtimestamp(began, UTC) if began else None
+    change = Change(decision.reason, sentence, error, started_at)
+    runs.move(connection, run, decision.status, plane.now(), change)
+    plane.changed(run.id)
+    if not decision.status.terminal:
+        return
+    for child in runs.children(connection, run.id, recursive=False):
+        if child.target is None and not Status(child.status).terminal:
+            follow = dataclasses.replace(decision, reason=decision.reason or Reason.REPORTED)
+            finish(plane, connection, child, follow, exit=exit, detail=detail)
+
+
+def facts(plane: Plane, attempt: Any) -> Facts:
+    now = plane.now()
+    gone_for = (now - attempt.gone_since).total_seconds() if attempt.gone_since else 0.0
+    # A server that was away must not count its own absence as the runner's silence.
+    heard = max(attempt.heartbeat_at or attempt.created_at, plane.started_at)
+    return Facts(
+        stage=Stage(attempt.stage) if attempt.stage else None,
+        exit=ExitRecord.parse(attempt.exit) if attempt.exit else None,
+        phase=Phase(attempt.phase),
+        gone_for_s=gone_for,
+        silent_for_s=(now - heard).total_seconds(),
+    )

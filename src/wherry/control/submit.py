@@ -1,0 +1,182 @@
+"""Submission: checked in full, then one row, then a hint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+
+from wherry.core.errors import ComputeTargetException, NotFoundError, UserErrorException
+from wherry.core.ids import check_name, check_run_id, new_run_id, new_uuid
+from wherry.core.lifecycle import Status
+from wherry.core.placement import Placement
+from wherry.core.records import Run, Workspace
+from wherry.core.specs import RunSpec
+from wherry.drivers.base import Preflight
+from wherry.store import runs, snapshots, workspaces
+
+from . import launch
+from . import snapshots as trees
+from .plane import Plane
+
+SCRIPT_RUN = "azureml.scriptrun"
+
+
+def submit(
+    plane: Plane, workspace_name: str, fields: Mapping[str, Any], who: str
+) -> tuple[Run, bool]:
+    """The run, and whether this call made it: a known ``submission_key`` finds the first one."""
+    spec = RunSpec.parse(fields)
+    with plane.database.read() as connection:
+        workspace = workspaces.get(connection, workspace_name)
+        known = _known(connection, workspace, spec)
+        if known is not None:
+            return known, False
+        _check_snapshot(connection, workspace, spec)
+    _check(plane, spec)
+    try:
+        with plane.write() as connection:
+            run = _insert(plane, connection, workspace, spec, who)
+    except IntegrityError:
+        # The same key, sent twice at once: the other one won.
+        with plane.database.read() as connection:
+            known = _known(connection, workspace, spec)
+        if known is None:
+            raise
+        return known, False
+    plane.hint(spec.target)
+    return run, True
+
+
+def plan(plane: Plane, workspace_name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``submit`` would execute, storing nothing."""
+    spec = RunSpec.parse(fields)
+    with plane.database.read() as connection:
+        workspaces.get(connection, workspace_name)
+    driver = _check(plane, spec, dry_run=True)
+    place = Placement("dry-run", spec.resources)
+    request = launch.describe(plane, spec, "dry-run", "dry-run", place, {})
+    return {
+        "target": spec.target,
+        "argv": launch.argv(spec),
+        "environment_variables": {
+            **spec.environment.environment_variables,
+            **spec.environment_variables,
+        },
+        "resources": str(spec.resources),
+        "rendered": driver.render(request),
+    }
+
+
+def start_interactive(
+    plane: Plane, workspace_name: str, fields: Mapping[str, Any], who: str
+) -> Run:
+    """A run that its client drives: ``start_logging`` and child runs."""
+    name = check_name("experiment", fields.get("experiment"))
+    now = plane.now()
+    run_id = check_run_id(fields.get("run_id") or new_uuid())
+    with plane.write() as connection:
+        workspace = workspaces.get(connection, workspace_name)
+        if runs.find(connection, run_id) is not None:
+            raise UserErrorException(f"there is a run {run_id!r} already")
+        experiment = workspaces.ensure_experiment(connection, workspace, name, now)
+        row: dict[str, Any] = {
+            "id": run_id,
+            "workspace_id": workspace.id,
+            "experiment_id": experiment.id,
+            "parent_id": fields.get("parent_id"),
+            "root_id": _root(connection, fields.get("parent_id")) or run_id,
+            "number": workspaces.next_number(connection, experiment),
+            "display_name": fields.get("display_name") or "",
+            "status": Status.RUNNING.value,
+            "snapshot_id": fields.get("snapshot_id") or None,
+            "submitted_by": who,
+            "submitted_at": now,
+            "started_at": now,
+            "heartbeat_at": now,
+        }
+        runs.add(connection, row, fields.get("tags") or {}, fields.get("properties") or {})
+        return _record(connection, run_id)
+
+
+def _known(connection: Connection, workspace: Workspace, spec: RunSpec) -> Run | None:
+    if not spec.submission_key:
+        return None
+    row = runs.by_key(connection, workspace.id, spec.submission_key)
+    return runs.to_records(connection, [row], spec=True)[0] if row is not None else None
+
+
+def _check_snapshot(connection: Connection, workspace: Workspace, spec: RunSpec) -> None:
+    if not snapshots.has(connection, workspace.id, spec.snapshot_id):
+        raise NotFoundError(
+            f"workspace {workspace.name!r} has no snapshot {spec.snapshot_id!r}",
+            hint="register the snapshot first",
+            snapshot_id=spec.snapshot_id,
+        )
+
+
+def _check(plane: Plane, spec: RunSpec, *, dry_run: bool = False) -> Any:
+    """Refuse now what could never start. The driver of the target."""
+    driver = plane.drivers.get(spec.target)
+    if driver is None:
+        raise ComputeTargetException(
+            f"there is no compute target {spec.target!r}",
+            hint=f"the targets are: {', '.join(sorted(plane.drivers))}",
+        )
+    if spec.script and not dry_run:
+        paths = {entry.path for entry in trees.read(plane, spec.snapshot_id)}
+        if spec.script not in paths:
+            raise UserErrorException(
+                f"the script {spec.script!r} is not in the snapshot",
+                hint="script is a path inside source_directory; an ignore file may leave it out",
+            )
+    if isinstance(driver, Preflight):
+        interpreter = spec.environment.interpreter_path or None
+        refusal = driver.refuse(spec.resources, interpreter if spec.script else None)
+        if refusal:
+            raise UserErrorException(refusal)
+    return driver
+
+
+def _insert(
+    plane: Plane, connection: Connection, workspace: Workspace, spec: RunSpec, who: str
+) -> Run:
+    now = plane.now()
+    experiment = workspaces.ensure_experiment(connection, workspace, spec.experiment, now)
+    run_id = new_run_id(spec.experiment, now.timestamp())
+    row: dict[str, Any] = {
+        "id": run_id,
+        "workspace_id": workspace.id,
+        "experiment_id": experiment.id,
+        "parent_id": spec.parent_id,
+        "root_id": _root(connection, spec.parent_id) or run_id,
+        "number": workspaces.next_number(connection, experiment),
+        "type": SCRIPT_RUN,
+        "display_name": spec.display_name,
+        "description": spec.description,
+        "status": Status.QUEUED.value,
+        "target": spec.target,
+        "spec": spec.to_dict(),
+        "cpu": spec.resources.cpu,
+        "memory_bytes": spec.resources.memory_bytes,
+        "gpu": spec.resources.gpu,
+        "snapshot_id": spec.snapshot_id,
+        "submission_key": spec.submission_key,
+        "submitted_by": who,
+        "submitted_at": now,
+    }
+    properties = {"ContentSnapshotId": spec.snapshot_id, "_azureml.ComputeTargetType": spec.target}
+    runs.add(connection, row, spec.tags, {**properties, **spec.properties})
+    return _record(connection, run_id)
+
+
+def _root(connection: Connection, parent_id: str | None) -> str | None:
+    if parent_id is None:
+        return None
+    return str(runs.get(connection, parent_id).root_id)
+
+
+def _record(connection: Connection, run_id: str) -> Run:
+    return runs.to_records(connection, [runs.get(connection, run_id)], spec=True)[0]

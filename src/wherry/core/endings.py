@@ -1,0 +1,75 @@
+"""How an end is told: one sentence for people, and the error that programs read."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any, Dict, Optional, Tuple
+
+from .lifecycle import ExitRecord, Reason
+
+
+def describe(
+    reason: Optional[Reason],
+    exit: Optional[ExitRecord],
+    *,
+    detail: str = "",
+    limit_s: object = None,
+) -> Tuple[str, Optional[Dict[str, Any]]]:
+    """The sentence, and the error object (None for a success or a cancel)."""
+    sentence = _sentence(reason, exit, detail, limit_s)
+    if reason in (None, Reason.SUCCEEDED, Reason.CANCELED):
+        return sentence, None
+    error: Dict[str, Any] = dict(exit.error) if exit is not None and exit.error else {}
+    error.update(code=reason.value if reason else "Failed", message=sentence)
+    if exit is not None and exit.exit_code is not None:
+        error["exit_code"] = exit.exit_code
+    if exit is not None and exit.signal:
+        error["signal"] = signal_name(exit.signal)
+    return sentence, error
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _sentence(
+    reason: Optional[Reason], exit: Optional[ExitRecord], detail: str, limit_s: object
+) -> str:
+    cause = _cause(exit)
+    if reason is Reason.SUCCEEDED or reason is None:
+        return ""
+    if reason is Reason.CANCELED:
+        return "canceled"
+    if reason is Reason.TIME_LIMIT:
+        return f"ran longer than its limit of {limit_s} s and was ended"
+    if reason is Reason.OUT_OF_MEMORY:
+        return "ran out of memory" + cause
+    if reason is Reason.SIGNAL and exit is not None and exit.signal:
+        return f"killed by {signal_name(exit.signal)}" + cause
+    if reason is Reason.EXIT_CODE and exit is not None:
+        return f"exited with code {exit.exit_code}" + cause
+    if reason is Reason.SETUP_FAILED and exit is not None:
+        return f"could not be started: {exit.setup_error}"
+    if reason is Reason.LAUNCH_REFUSED:
+        return f"the target refused to start it: {detail}"
+    if reason is Reason.RUNNER_LOST:
+        told = f" ({detail})" if detail else ""
+        return (
+            "its process ended without leaving an exit record: "
+            f"it was killed from outside or the machine stopped{told}"
+        )
+    if reason is Reason.CLIENT_LOST:
+        return "the program that logged this run was not heard of again"
+    return detail or "failed"
+
+
+def _cause(exit: Optional[ExitRecord]) -> str:
+    error = exit.error if exit is not None and exit.error else {}
+    exception = error.get("exception")
+    if not exception:
+        return ""
+    place = f" ({error['file']}, line {error['line']})" if error.get("file") else ""
+    return f": {exception}{place}"

@@ -1,0 +1,40 @@
+"""Names and identifiers: how they are made and which are allowed."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import uuid
+
+from .errors import UserErrorException
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}\Z")
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,299}\Z")
+
+
+def check_name(kind: str, name: object) -> str:
+    """The name, or an error that says what a name may look like."""
+    if isinstance(name, str) and _NAME.match(name):
+        return name
+    raise UserErrorException(
+        f"{name!r} is not a valid {kind} name",
+        hint="use letters, digits, '-', '_' and '.', starting with a letter or digit, at most 255",
+    )
+
+
+def check_run_id(run_id: object) -> str:
+    if isinstance(run_id, str) and _RUN_ID.match(run_id):
+        return run_id
+    raise UserErrorException(
+        f"{run_id!r} is not a valid run id",
+        hint="use letters, digits, '-', '_' and '.', starting with a letter or digit, at most 300",
+    )
+
+
+def new_run_id(experiment: str, unix_time: float) -> str:
+    """Azure ML's form: ``{experiment}_{unixtime}_{8 hex digits}``."""
+    return f"{experiment[:255]}_{int(unix_time)}_{secrets.token_hex(4)}"
+
+
+def new_uuid() -> str:
+    return str(uuid.uuid4())

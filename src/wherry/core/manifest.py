@@ -1,0 +1,36 @@
+"""The JSON that a runner receives: what to prepare, what to execute, whom to tell.
+
+The runner shares this format, not this code; ``tests/contract/test_runner_manifest.py`` feeds the
+one to the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Dict, List, Optional
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One attempt, as its runner sees it.
+
+    ``server`` is the address to report to. ``server_file``, where the node shares the server's
+    file system, names a JSON file whose ``url`` is the server's present address.
+    """
+
+    run_id: str
+    attempt_id: str
+    server: str
+    argv: List[str]
+    token: str = ""
+    server_file: str = ""
+    snapshot_id: str = ""
+    env: Dict[str, str] = field(default_factory=dict)
+    time_limit_s: Optional[float] = None
+    grace_s: float = 10.0
+    version: int = VERSION
+
+    def to_dict(self) -> Dict[str, Any]:
+        return asdict(self)

@@ -1,0 +1,139 @@
+"""What users write: the run that they ask for, checked field by field."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Dict, List, Mapping, Optional, Union
+
+from .errors import UserErrorException
+from .ids import check_name, check_run_id
+from .resources import Resources
+
+MAX_RUN_DURATION_S = 30 * 24 * 3600
+
+
+@dataclass(frozen=True)
+class EnvironmentSpec:
+    """What must be installed. Here: an interpreter that the user manages."""
+
+    name: str = ""
+    interpreter_path: str = ""
+    environment_variables: Dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, fields: Optional[Mapping[str, Any]]) -> EnvironmentSpec:
+        fields = fields or {}
+        python = fields.get("python") or {}
+        return cls(
+            name=str(fields.get("name") or ""),
+            interpreter_path=str(
+                python.get("interpreter_path") or fields.get("interpreter_path") or ""
+            ),
+            environment_variables=_strings(
+                "environment.environment_variables", fields.get("environment_variables")
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One run as asked for. ``script`` is a path in the snapshot; ``command`` replaces it."""
+
+    experiment: str
+    snapshot_id: str = ""
+    target: str = "local"
+    script: str = ""
+    arguments: List[str] = field(default_factory=list)
+    command: Union[str, List[str]] = ""
+    environment: EnvironmentSpec = field(default_factory=EnvironmentSpec)
+    environment_variables: Dict[str, str] = field(default_factory=dict)
+    resources: Resources = field(default_factory=Resources)
+    max_run_duration_s: Optional[float] = None
+    display_name: str = ""
+    description: str = ""
+    tags: Dict[str, str] = field(default_factory=dict)
+    properties: Dict[str, str] = field(default_factory=dict)
+    parent_id: Optional[str] = None
+    submission_key: Optional[str] = None
+
+    @classmethod
+    def parse(cls, fields: Mapping[str, Any]) -> RunSpec:
+        """A checked specification, or ``UserErrorException`` naming the field at fault."""
+        spec = cls(
+            experiment=check_name("experiment", fields.get("experiment")),
+            snapshot_id=str(fields.get("snapshot_id") or ""),
+            target=str(fields.get("target") or "local"),
+            script=str(fields.get("script") or ""),
+            arguments=_argv("arguments", fields.get("arguments") or []),
+            command=_command(fields.get("command")),
+            environment=EnvironmentSpec.parse(fields.get("environment")),
+            environment_variables=_strings(
+                "environment_variables", fields.get("environment_variables")
+            ),
+            resources=Resources.parse(fields.get("resources")),
+            max_run_duration_s=_duration(fields.get("max_run_duration_s")),
+            display_name=str(fields.get("display_name") or ""),
+            description=str(fields.get("description") or ""),
+            tags=_strings("tags", fields.get("tags")),
+            properties=_strings("properties", fields.get("properties")),
+            parent_id=check_run_id(fields["parent_id"]) if fields.get("parent_id") else None,
+            submission_key=fields.get("submission_key") or None,
+        )
+        if bool(spec.script) == bool(spec.command):
+            raise UserErrorException(
+                "a run needs either a script or a command",
+                hint="give script='train.py' or command='python train.py', not both",
+            )
+        return spec
+
+    def to_dict(self) -> Dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def stored(cls, fields: Mapping[str, Any]) -> RunSpec:
+        """What ``to_dict`` wrote, trusted."""
+        known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
+        known["environment"] = EnvironmentSpec(**known.get("environment", {}))
+        known["resources"] = Resources(**known.get("resources", {}))
+        return cls(**known)
+
+
+def _command(value: Any) -> Union[str, List[str]]:
+    if not value:
+        return ""
+    return value if isinstance(value, str) else _argv("command", value)
+
+
+def _argv(name: str, value: Any) -> List[str]:
+    if not isinstance(value, (list, tuple)):
+        raise UserErrorException(f"{name} must be a list of strings, not {value!r}")
+    for item in value:
+        if not isinstance(item, (str, int, float)) or "\0" in str(item):
+            raise UserErrorException(f"{name} contains {item!r}, which is not text")
+    return [str(item) for item in value]
+
+
+def _strings(name: str, value: Any) -> Dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise UserErrorException(f"{name} must map names to text, not {value!r}")
+    for key, item in value.items():
+        text = f"{key}{'' if item is None else item}"
+        if not key or "\0" in text or ("=" in key and name.endswith("environment_variables")):
+            raise UserErrorException(f"{name} has an entry {key!r} that cannot be used")
+    return {str(key): "" if item is None else str(item) for key, item in value.items()}
+
+
+def _duration(value: Any) -> Optional[float]:
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        raise UserErrorException(f"max_run_duration_s is {value!r}, not a number") from None
+    if not 0 < seconds <= MAX_RUN_DURATION_S:
+        raise UserErrorException(
+            f"max_run_duration_s is {value}, outside 0 to {MAX_RUN_DURATION_S} (30 days)"
+        )
+    return seconds

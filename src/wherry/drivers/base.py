@@ -1,0 +1,102 @@
+"""The driver protocol: all that the control plane asks of a place where runs execute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NewType, Protocol, runtime_checkable
+
+from wherry.core.lifecycle import Observation
+from wherry.core.resources import Resources
+
+Handle = NewType("Handle", str)
+"""What a driver returned for an attempt: opaque JSON text, kept by the control plane."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Everything a driver needs to start one attempt; nothing about models or metrics.
+
+    ``argv`` may contain ``{dir}``: the folder on the node where ``files`` were put.
+    """
+
+    attempt_id: str
+    argv: Sequence[str]
+    env: Mapping[str, str] = field(default_factory=dict)
+    resources: Resources = field(default_factory=Resources)
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    time_limit_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Node:
+    """One machine of a target and what it owns."""
+
+    name: str
+    resources: Resources
+    gpus: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Health:
+    """What ``check`` found."""
+
+    nodes: Sequence[Node]
+    version: str = ""
+
+
+class Driver(Protocol):
+    """Stateless: any two instances with the same configuration are the same driver.
+
+    Every method raises ``TargetUnavailableError`` when the backend cannot be reached, which says
+    nothing about any attempt.
+    """
+
+    def check(self) -> Health:
+        """Look, change nothing. Called on attach and every minute."""
+        ...
+
+    def render(self, launch: Launch) -> str:
+        """The exact request that ``submit`` would make, as text for people. Pure."""
+        ...
+
+    def submit(self, launch: Launch) -> Handle:
+        """Start the attempt, at most once for its ``attempt_id``.
+
+        Called once, and again after a crash of the caller: the second call adopts what the first
+        one started and returns the same handle, also when the attempt has ended since. Raises
+        ``LaunchRefusedError`` when the backend said no; nothing is left behind then.
+        """
+        ...
+
+    def observe(self, handles: Sequence[Handle]) -> Mapping[Handle, Observation]:
+        """What the backend sees of each handle, in one batch.
+
+        Never raises for one handle; an unknown handle is ``gone``. ``exited`` carries the exit
+        record and comes only after the runner itself has left.
+        """
+        ...
+
+    def cancel(self, handle: Handle, *, force: bool = False) -> None:
+        """Ask the attempt to end; with ``force``, end every process of it now.
+
+        Returns at once. Repeated, unknown, finished: no effect.
+        """
+        ...
+
+    def read_log(self, handle: Handle, offset: int, limit: int = 65536) -> bytes:
+        """Bytes of the command's output from ``offset``; empty at the end or if unknown."""
+        ...
+
+    def release(self, handle: Handle) -> None:
+        """Remove every trace. Afterwards ``observe`` says ``gone``. Repeated: no effect."""
+        ...
+
+
+@runtime_checkable
+class Preflight(Protocol):
+    """A driver that can say at submission that a run could never start there."""
+
+    def refuse(self, resources: Resources, interpreter: str | None) -> str | None:
+        """One sentence that says why not, or None."""
+        ...

@@ -1,0 +1,305 @@
+"""Runs attempts as detached processes on this machine, one folder each."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import platform
+import shlex
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from wherry.core.errors import LaunchRefusedError, TargetUnavailableError
+from wherry.core.lifecycle import ExitRecord, Observation, Phase
+from wherry.core.resources import Resources
+from wherry.runner import tree
+
+from . import gpus, machine, processes
+from .base import Handle, Health, Launch, Node
+
+_LOG_TAIL = 2000
+_REFUSALS = {errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.E2BIG}
+_KEPT_SETTINGS = {"WHERRY_CACHE", "WHERRY_HOME"}
+
+
+class LocalDriver:
+    """``root`` holds the attempts' folders; all instances with the same root are one driver.
+
+    ``cpus``, ``memory_bytes`` and ``gpus`` say what the machine has instead of what was found.
+    """
+
+    def __init__(
+        self,
+        root: Path | str,
+        *,
+        cpus: float | None = None,
+        memory_bytes: int | None = None,
+        gpus: int | None = None,
+    ) -> None:
+        self._root = Path(root).absolute()
+        self._cpus = cpus
+        self._memory_bytes = memory_bytes
+        self._gpus = gpus
+
+    def check(self) -> Health:
+        devices = gpus.usable(gpus.find(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+        devices = devices if self._gpus is None else devices[: self._gpus]
+        owned = Resources(
+            cpu=machine.cpus() if self._cpus is None else self._cpus,
+            memory_bytes=(
+                machine.memory_bytes() if self._memory_bytes is None else self._memory_bytes
+            ),
+            gpu=len(devices),
+        )
+        node = Node(socket.gethostname(), owned, tuple(devices))
+        return Health(nodes=(node,), version=f"{platform.system()} {platform.release()}")
+
+    def refuse(self, resources: Resources, interpreter: str | None) -> str | None:
+        if interpreter and shutil.which(interpreter) is None:
+            if os.path.exists(interpreter):
+                return f"{interpreter} on this machine is not an executable file"
+            return f"there is no interpreter {interpreter} on this machine"
+        owned = self.check().nodes[0].resources
+        if not resources.fits(owned):
+            return f"the run asks for {resources}, this machine has {owned}"
+        return None
+
+    def render(self, launch: Launch) -> str:
+        folder = self._folder_of(launch.attempt_id)
+        settings = [f"{name}={shlex.quote(value)}" for name, value in sorted(launch.env.items())]
+        return "\n".join(
+            [
+                f"# attempt {launch.attempt_id} on this machine: {launch.resources}",
+                f"# files {', '.join(sorted(launch.files))} in {folder}",
+                " ".join([*settings, shlex.join(_argv(launch, folder))]),
+                "",
+            ]
+        )
+
+    def submit(self, launch: Launch) -> Handle:
+        folder = self._folder_of(launch.attempt_id)
+        try:
+            with self._alone():
+                if not _exists(folder / "spawned", folder / "started"):
+                    self._start(launch, folder)
+        except OSError as error:
+            raise TargetUnavailableError(
+                f"an attempt cannot be started in {self._root}: {error}",
+                hint="look for a full disk, missing permissions or too many processes",
+            ) from None
+        return Handle(json.dumps({"attempt": launch.attempt_id}))
+
+    def observe(self, handles: Sequence[Handle]) -> Mapping[Handle, Observation]:
+        processes.reap()
+        folders = {handle: self._folder(handle) for handle in handles}
+        found = {handle: _look(folder) for handle, folder in folders.items()}
+        lost = [handle for handle, seen in found.items() if seen.phase is Phase.GONE]
+        orphans = processes.marked() if lost else {}
+        for handle in lost:
+            folder = folders[handle]
+            if folder is not None and orphans.get(folder.name):
+                found[handle] = Observation(Phase.RUNNING, detail="its runner is gone")
+        return found
+
+    def cancel(self, handle: Handle, *, force: bool = False) -> None:
+        folder = self._folder(handle)
+        if folder is None or not folder.is_dir():
+            return
+        unstarted = _claim_unstarted(folder)
+        if force:
+            if processes.kill(folder.name, _runner(folder)):
+                _leave_record(folder, signal.SIGKILL)
+        elif not unstarted:
+            runner = _runner(folder)
+            orphans = [] if runner else processes.marked().get(folder.name, [])
+            tree.send([runner] if runner else orphans, signal.SIGTERM)
+
+    def read_log(self, handle: Handle, offset: int, limit: int = 65536) -> bytes:
+        folder = self._folder(handle)
+        if folder is None:
+            return b""
+        try:
+            with (folder / "std_log.txt").open("rb") as file:
+                file.seek(max(0, offset))
+                return file.read(limit)
+        except FileNotFoundError:
+            return b""
+
+    def release(self, handle: Handle) -> None:
+        folder = self._folder(handle)
+        if folder is None or not folder.is_dir():
+            return
+        _claim_unstarted(folder)
+        runner = _runner(folder)
+        if runner or not (folder / "exit.json").exists():
+            processes.kill(folder.name, runner)
+        processes.reap()
+        rubbish = folder.with_name(f".released-{folder.name}-{time.monotonic_ns()}")
+        with suppress(FileNotFoundError):
+            folder.rename(rubbish)
+        _remove(rubbish)
+
+    def _start(self, launch: Launch, folder: Path) -> None:
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            for name, content in launch.files.items():
+                _write(folder / name, content)
+            _spawn(launch, folder)
+        except (OSError, LaunchRefusedError):
+            _remove(folder)
+            raise
+
+    def _folder(self, handle: Handle) -> Path | None:
+        """The attempt's folder, or None for what is no handle of ours."""
+        try:
+            return self._folder_of(str(json.loads(handle)["attempt"]))
+        except (ValueError, KeyError, TypeError, LaunchRefusedError):
+            return None
+
+    def _folder_of(self, attempt_id: str) -> Path:
+        if not attempt_id or attempt_id.startswith(".") or set(attempt_id) & set("/\0"):
+            raise LaunchRefusedError(f"{attempt_id!r} cannot be an attempt's id on this machine")
+        return self._root / attempt_id
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One start at a time, over all processes that share this root."""
+        self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(self._root / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+
+def _look(folder: Path | None) -> Observation:
+    if folder is None or not folder.is_dir():
+        return Observation(Phase.GONE)
+    alive = _runner(folder)  # before the record: what ends in between has left one
+    if alive:
+        started = (folder / "started").exists()
+        return Observation(Phase.RUNNING if started else Phase.PENDING)
+    record = _read_json(folder / "exit.json")
+    if record is not None:
+        return Observation(Phase.EXITED, ExitRecord.parse(record))
+    return Observation(Phase.GONE, detail=_tail(folder / "runner.log"))
+
+
+def _argv(launch: Launch, folder: Path) -> list[str]:
+    return [argument.replace("{dir}", str(folder)) for argument in launch.argv]
+
+
+def _spawn(launch: Launch, folder: Path) -> None:
+    """Start the runner in a session of its own, so that it outlives this process."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, str(folder / "runner.log"), flags, 0o600),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    ]
+    argv = _argv(launch, folder)
+    program = shutil.which(argv[0])
+    if program is None:
+        raise LaunchRefusedError(f"there is no program {argv[0]} on this machine")
+    try:
+        pid = os.posix_spawn(
+            program, argv, _environment(launch), file_actions=actions, setsid=True, setsigmask=()
+        )
+    except OSError as error:
+        if error.errno in _REFUSALS:
+            raise LaunchRefusedError(
+                f"{argv[0]} cannot be started on this machine: {error.strerror}"
+            ) from None
+        raise
+    processes.adopt(pid)
+    facts = {"pid": pid, "identity": processes.identity(pid, ended=True)}
+    _write(folder / "spawned", json.dumps(facts).encode())
+
+
+def _environment(launch: Launch) -> dict[str, str]:
+    """This process's own, without the server's settings: one of them may hold a password."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("WHERRY_") or name in _KEPT_SETTINGS
+    }
+    return {**kept, **launch.env, processes.MARK: launch.attempt_id}
+
+
+def _runner(folder: Path) -> int | None:
+    """The process id of the attempt's runner while it lives."""
+    for name in ("started", "spawned"):
+        facts = _read_json(folder / name) or {}
+        pid, identity = facts.get("pid"), facts.get("identity")
+        if isinstance(pid, int) and pid > 0 and identity and processes.identity(pid) == identity:
+            return pid
+    return None
+
+
+def _claim_unstarted(folder: Path) -> bool:
+    """Take the one permission to start away from a runner that has not used it yet."""
+    try:
+        handle = os.open(folder / "started", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except (FileExistsError, FileNotFoundError):
+        return False
+    with os.fdopen(handle, "w") as file:
+        file.write(json.dumps({"pid": 0}))
+    _leave_record(folder, None)
+    return True
+
+
+def _leave_record(folder: Path, number: int | None) -> None:
+    """The exit record of a canceled attempt that left none itself."""
+    record = {"signal": number, "canceled": True, "ended_at": time.time()}
+    temporary = folder / ".exit.json"
+    with suppress(FileExistsError, FileNotFoundError):
+        _write(temporary, json.dumps(record).encode())
+        os.link(temporary, folder / "exit.json")  # unlike a rename, never replaces
+
+
+def _exists(*paths: Path) -> bool:
+    return any(path.exists() for path in paths)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """The manifest holds a token, so nobody else may read it."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _tail(path: Path) -> str:
+    try:
+        return path.read_bytes()[-_LOG_TAIL:].decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def _remove(folder: Path) -> None:
+    """Also what a script made read-only."""
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        return
+    except OSError:
+        for path, _, _ in os.walk(folder):
+            with suppress(OSError):
+                os.chmod(path, 0o700)
+        shutil.rmtree(folder, ignore_errors=True)

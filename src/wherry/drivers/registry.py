@@ -1,0 +1,45 @@
+"""Finds the driver of a kind of target; nothing is imported before it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+from wherry.core.errors import ComputeTargetException
+
+GROUP = "wherry.drivers"
+
+_BUILT_IN = {
+    "local": "wherry.drivers.local:LocalDriver",
+    "memory": "wherry.drivers.memory:MemoryDriver",
+}
+_EXTRAS = {"local": "server"}
+
+
+def kinds() -> list[str]:
+    """Every kind of target that can be named here."""
+    return sorted({*_BUILT_IN, *(point.name for point in entry_points(group=GROUP))})
+
+
+def load(kind: str) -> Any:
+    """The driver class of a kind; its constructor takes what that kind needs."""
+    place = _BUILT_IN.get(kind) or _plugged_in(kind)
+    if place is None:
+        raise ComputeTargetException(
+            f"there is no driver for targets of kind {kind!r}",
+            hint=f"the kinds here are {', '.join(kinds())}; others come with their own packages",
+        )
+    module, _, name = place.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except ImportError as error:
+        raise ComputeTargetException(
+            f"the driver for {kind!r} needs {error.name or error}, which is not installed",
+            hint=f"pip install 'wherry[{_EXTRAS.get(kind, kind)}]'",
+        ) from error
+
+
+def _plugged_in(kind: str) -> str | None:
+    found = entry_points(group=GROUP, name=kind)
+    return next((point.value for point in found), None)

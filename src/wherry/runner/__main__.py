@@ -1,0 +1,197 @@
+"""The runner: prepares one attempt, executes it, outlives it, and tells how it ended."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from . import process, tree
+from .courier import Courier
+from .environment import command_environment
+from .evidence import out_of_memory_kills
+from .folder import Folder, tell
+from .light import TYPE_CHECKING, become_subreaper, signal
+from .outputs import Outputs, Sweeper
+from .shipping import AwayError, RejectedError, Shipper, quote
+from .workspace import SetupError, unpack
+
+if TYPE_CHECKING:
+    from typing import Any, Dict, Iterator
+
+_NOTICED_S = 0.1
+_HEARTBEAT_S = 5.0
+
+
+class CanceledError(Exception):
+    """Someone asked the attempt to end before its command was started."""
+
+
+def main(path: str, library: str) -> None:
+    """Run the attempt whose folder is ``path``; ``library`` goes on the command's Python path."""
+    signals = process.Signals()
+    folder = Folder(path)
+    if not folder.claim(time.time()):
+        return
+    try:
+        manifest = folder.manifest()
+    except SetupError as error:
+        folder.write_exit(_without_start(error))
+        return
+    _Attempt(folder, manifest, library, signals).run()
+
+
+class _Attempt:
+    """One attempt. The methods stand in the order in which they are called."""
+
+    def __init__(
+        self, folder: Folder, manifest: Dict[str, Any], library: str, signals: process.Signals
+    ) -> None:
+        self._folder = folder
+        self._manifest = manifest
+        self._library = library
+        self._signals = signals
+        self._shipper = _shipper(manifest)
+        self._file_shipper = _shipper(manifest)
+        self._courier = Courier(
+            self._shipper,
+            manifest,
+            folder,
+            on_cancel=lambda: signals.ask(signal.SIGTERM),
+            on_done=signals.wake,
+        )
+        self._sweeper = Sweeper(Outputs(self._file_shipper, str(manifest["run_id"]), folder))
+
+    def run(self) -> None:
+        try:
+            self._prepare()
+            record = self._execute()
+        except (SetupError, CanceledError) as error:
+            record = _without_start(error)
+        except Exception as error:  # noqa: BLE001  # the command must not outlive its runner
+            tree.send(tree.members(os.getpid(), os.getpid()), signal.SIGKILL)
+            record = _without_start(SetupError(f"the runner failed: {error!r}"))
+            _tell_trace()
+        self._folder.write_exit(record)
+        self._finish(record)
+
+    def _prepare(self) -> None:
+        """Fill the working directory. A signal meanwhile ends it at once."""
+        self._signals.on_ask = _raise_canceled
+        if self._signals.asked:
+            raise CanceledError
+        try:
+            self._folder.prepare()
+            if self._manifest.get("snapshot_id") and self._shipper.enabled:
+                self._fetch(str(self._manifest["snapshot_id"]))
+            else:
+                os.makedirs(self._folder.work, exist_ok=True)
+        except OSError as error:
+            raise SetupError(f"the attempt's folder cannot be used: {error}") from None
+        finally:
+            self._signals.on_ask = None
+
+    def _fetch(self, snapshot_id: str) -> None:
+        try:
+            self._shipper.fetch(
+                f"/snapshots/{quote(snapshot_id)}/archive",
+                lambda pieces: unpack(self._beating(pieces), self._folder.work),
+            )
+        except (RejectedError, AwayError) as error:
+            raise SetupError(f"the snapshot cannot be fetched: {error}") from None
+
+    def _beating(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """Signs of life during a fetch that takes its time."""
+        beat_at = time.monotonic() + _NOTICED_S
+        herald = _shipper(self._manifest, patience_s=0)
+        for piece in pieces:
+            yield piece
+            if time.monotonic() >= beat_at:
+                beat_at = time.monotonic() + _HEARTBEAT_S
+                self._herald(herald)
+        herald.close()
+
+    def _herald(self, herald: Shipper) -> None:
+        try:
+            reply = herald.report(str(self._manifest["attempt_id"]), stage="preparing")
+        except (RejectedError, AwayError):
+            return
+        if reply.get("cancel"):
+            raise CanceledError
+
+    def _execute(self) -> Dict[str, Any]:
+        """Start the command, watch it to its end, and make up its exit record."""
+        manifest, folder, signals = self._manifest, self._folder, self._signals
+        env = command_environment(dict(os.environ), manifest, folder.path, self._library)
+        kills = out_of_memory_kills()
+        command = process.start(
+            list(manifest["argv"]), env, folder.work, folder.log, subreaper=become_subreaper()
+        )
+        started_at = time.time()
+        self._courier.start()
+        self._sweeper.start()
+        command.watch(signals, manifest.get("time_limit_s"), float(manifest.get("grace_s", 10.0)))
+        ended_at = time.time()
+        return {**self._conclude(command, kills), "started_at": started_at, "ended_at": ended_at}
+
+    def _conclude(self, command: process.Command, kills: Any) -> Dict[str, Any]:
+        from .verdict import READ_BACK, conclude
+
+        status = command.status or 0
+        return conclude(
+            status,
+            self._folder.end_of_log(READ_BACK) if status or command.timed_out else b"",
+            self._folder.work,
+            canceled=command.canceled,
+            timed_out=command.timed_out,
+            killed_by_us=command.killed,
+            memory_kills=bool(status) and out_of_memory_kills() > kills,
+        )
+
+    def _finish(self, record: Dict[str, Any]) -> None:
+        """Hand over everything. The record is safe by now: who asks to end ends only waiting."""
+        self._signals.on_ask = self._hurry
+        if self._signals.asked:
+            self._hurry()
+        self._courier.finalizing()
+        self._sweeper.finish()
+        self._courier.finish(record)
+        while not self._courier.done:
+            self._signals.wait(_HEARTBEAT_S)
+
+    def _hurry(self) -> None:
+        self._shipper.hurry()
+        self._file_shipper.hurry()
+
+
+def _shipper(manifest: Dict[str, Any], **options: Any) -> Shipper:
+    server_file = manifest.get("server_file") or None
+    if not manifest["server"]:
+        server_file = None  # no server is told to: nothing is reported
+    return Shipper(
+        manifest["server"], manifest.get("token") or "", server_file, tell=tell, **options
+    )
+
+
+def _without_start(error: Exception) -> Dict[str, Any]:
+    """The record of a command that never was."""
+    canceled = isinstance(error, CanceledError)
+    return {
+        "exit_code": None,
+        "signal": None,
+        "canceled": canceled,
+        "timed_out": False,
+        "out_of_memory": False,
+        "setup_error": None if canceled else str(error),
+        "error": None if canceled else {"message": str(error)},
+        "ended_at": time.time(),
+    }
+
+
+def _raise_canceled() -> None:
+    raise CanceledError
+
+
+def _tell_trace() -> None:
+    import traceback
+
+    tell(traceback.format_exc())

@@ -1,0 +1,119 @@
+"""The attempt's folder: what lies where, the claim to be its only runner, the exit record."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from .light import TYPE_CHECKING, dumps, loads, suppress
+from .workspace import SetupError
+
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Tuple
+
+MANIFEST_VERSION = 1
+_RESERVED = 16384
+
+
+class Folder:
+    """Every path is absolute: the runner's own working directory is the command's."""
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+        self.work = f"{self.path}/work"
+        self.log = f"{self.path}/std_log.txt"
+        self.spool = f"{self.path}/spool"
+        self.files = f"{self.path}/files"
+        self._exit = f"{self.path}/exit.json"
+
+    def claim(self, started_at: float) -> bool:
+        """Whether this is the first runner of the attempt. At most one ever is."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            handle = os.open(f"{self.path}/started", flags, 0o600)
+        except FileExistsError:
+            return False
+        facts = {"pid": os.getpid(), "started_at": started_at, "identity": _identity()}
+        try:
+            os.write(handle, dumps(facts).encode())
+        except OSError as error:
+            tell(f"the file 'started' cannot be written: {error}")
+        os.close(handle)
+        return True
+
+    def manifest(self) -> Dict[str, Any]:
+        try:
+            with open(f"{self.path}/manifest.json", "rb") as file:
+                manifest = loads(file.read().decode())
+        except (OSError, ValueError) as error:
+            raise SetupError(f"the manifest cannot be read: {error}") from None
+        version = manifest.get("version") if isinstance(manifest, dict) else None
+        if version != MANIFEST_VERSION:
+            raise SetupError(f"the manifest has version {version}, this runner reads 1")
+        return dict(manifest)
+
+    def prepare(self) -> None:
+        """The places that the SDK writes to, and room for the exit record on a disk that fills."""
+        for path in (self.spool, self.files):
+            os.makedirs(path, exist_ok=True)
+        with open(f"{self._exit}.tmp", "wb", 0) as file:
+            file.write(b" " * _RESERVED)
+
+    def write_exit(self, record: Dict[str, Any]) -> None:
+        """By rename: whoever sees the record sees all of it."""
+        data = dumps(record).encode()
+        for _ in range(3):
+            try:
+                self._write_exit(data)
+            except OSError as error:
+                tell(f"the exit record cannot be written: {error}")
+                time.sleep(0.2)
+            else:
+                return
+
+    def spools(self) -> List[Tuple[str, str]]:
+        """Stream names and paths of what the SDK spooled."""
+        try:
+            names = os.listdir(self.spool)
+        except OSError:
+            return []
+        return [(name[:-6], f"{self.spool}/{name}") for name in names if name.endswith(".jsonl")]
+
+    def end_of_log(self, count: int) -> bytes:
+        try:
+            with open(self.log, "rb") as file:
+                file.seek(max(0, os.path.getsize(self.log) - count))
+                return file.read(count)
+        except OSError:
+            return b""
+
+    def _write_exit(self, data: bytes) -> None:
+        handle = os.open(f"{self._exit}.tmp", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(handle, data)
+            os.ftruncate(handle, len(data))
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        os.rename(f"{self._exit}.tmp", self._exit)
+
+
+def tell(sentence: str) -> None:
+    """A line in the runner's own log; a full disk is no reason to stop."""
+    line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {sentence}\n"
+    with suppress(OSError):
+        os.write(2, line.encode("utf-8", "replace"))
+
+
+def _identity() -> str:
+    """This process for ever: the boot and the tick it began in. Empty where there is no /proc."""
+    if sys.platform != "linux":
+        return ""
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            ticks = file.read().rpartition(b")")[2].split()[19]
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+            return f"{file.read().decode().strip()}:{ticks.decode()}"
+    except (OSError, IndexError):
+        return ""

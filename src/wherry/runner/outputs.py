@@ -1,0 +1,201 @@
+"""Finds the files that a run leaves and sends those that are new or changed."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import stat
+import time
+
+from .folder import Folder, tell
+from .light import TYPE_CHECKING
+from .shipping import AwayError, ChangedError, RejectedError, Shipper
+
+if TYPE_CHECKING:
+    from typing import Dict, Iterator, List, Set, Tuple
+
+    Version = Tuple[int, int, int]
+
+WATCHED = ("outputs", "logs")
+
+_EVERY_S = 2.0
+_AT_MOST_EVERY_S = 10.0
+_SMALL = 64 << 10
+_BATCH = 1 << 20
+_TRIES = 3
+_FIRST_PAUSE_S = 2.0
+_LAST_PAUSE_S = 300.0
+
+
+class Sweeper:
+    """Sweeps now and then in a thread of its own, and once more at the end."""
+
+    def __init__(self, outputs: Outputs) -> None:
+        self._outputs = outputs
+        self._stop = _thread.allocate_lock()
+        self._stop.acquire()
+        self._sweeping = _thread.allocate_lock()
+        self._over = False
+
+    def start(self) -> None:
+        _thread.start_new_thread(self._run, ())
+
+    def finish(self) -> None:
+        """Everything that can be sent has been sent when this returns."""
+        self._stop.release()
+        with self._sweeping:
+            self._sweep(last=True)
+
+    def _run(self) -> None:
+        pause = _EVERY_S
+        while not self._stop.acquire(timeout=pause) and not self._over:
+            began = time.monotonic()
+            with self._sweeping:
+                self._sweep(last=False)
+            took = time.monotonic() - began
+            pause = max(min(pause * 1.5, _AT_MOST_EVERY_S), took)
+
+    def _sweep(self, *, last: bool) -> None:
+        if self._over:
+            return
+        try:
+            self._outputs.sweep(last=last)
+        except (AwayError, RejectedError) as error:
+            self._over = True
+            tell(f"no more files are sent: {error}")
+        except Exception as error:  # noqa: BLE001  # the outermost frame of a thread
+            tell(f"looking for files failed: {type(error).__name__}: {error}")
+
+
+class Outputs:
+    """``sweep`` may be called again and again; each file is sent when it differs from last time.
+
+    A file that changes all the time is sent ever more rarely while the run goes on, since each
+    time the whole of it travels; the last sweep sends whatever is not there yet.
+    """
+
+    def __init__(self, shipper: Shipper, run_id: str, folder: Folder) -> None:
+        self._shipper = shipper
+        self._run_id = run_id
+        self._folder = folder
+        self._sent: Dict[str, Version] = {}
+        self._pauses: Dict[str, Tuple[float, float]] = {}
+        self._told: Set[str] = set()
+        self._batch: List[Tuple[str, bytes]] = []
+        self._batch_size = 0
+
+    def sweep(self, *, last: bool = False) -> None:
+        """Raises ``AwayError`` and a final ``RejectedError``; everything else is told."""
+        for name, path, version in self._found():
+            if self._sent.get(name) == version or not (last or self._due(name)):
+                continue
+            self._send(name, path, version)
+        self._flush()
+
+    def _found(self) -> Iterator[Tuple[str, str, Version]]:
+        seen: Set[Tuple[int, int]] = set()
+        for root in WATCHED:
+            yield from self._walk(f"{self._folder.work}/{root}", root, seen)
+        yield from self._walk(self._folder.files, "", seen)
+
+    def _walk(
+        self, path: str, name: str, seen: Set[Tuple[int, int]]
+    ) -> Iterator[Tuple[str, str, Version]]:
+        try:
+            about = os.stat(path)
+            if (about.st_dev, about.st_ino) in seen or not self._ours(path):
+                return
+            seen.add((about.st_dev, about.st_ino))
+            entries = sorted(os.scandir(path), key=lambda entry: entry.name)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._skip(name, error.strerror or str(error))
+            return
+        for entry in entries:
+            below = f"{name}/{entry.name}" if name else entry.name
+            try:
+                about = entry.stat()
+            except OSError as error:
+                self._skip(below, "its target is missing" if entry.is_symlink() else str(error))
+                continue
+            if stat.S_ISDIR(about.st_mode):
+                yield from self._walk(entry.path, below, seen)
+            elif not stat.S_ISREG(about.st_mode):
+                self._skip(below, "it is not a regular file")
+            elif not entry.is_symlink() or self._ours(entry.path):
+                yield below, entry.path, _version(about)
+            else:
+                self._skip(below, "it is a link to a place outside the run")
+
+    def _ours(self, path: str) -> bool:
+        """Links are followed within the run's own folders only."""
+        real = os.path.realpath(path)
+        roots = (os.path.realpath(self._folder.work), os.path.realpath(self._folder.files))
+        return any(real == root or real.startswith(root + "/") for root in roots)
+
+    def _due(self, name: str) -> bool:
+        return time.monotonic() >= self._pauses.get(name, (0.0, 0.0))[0]
+
+    def _send(self, name: str, path: str, version: Version) -> None:
+        _, pause = self._pauses.get(name, (0.0, _FIRST_PAUSE_S / 2))
+        pause = min(pause * 2, _LAST_PAUSE_S)
+        try:
+            if version[0] <= _SMALL:
+                self._add(name, path)
+            else:
+                self._put(name, path)
+        except OSError as error:
+            self._skip(name, error.strerror or str(error))
+        except RejectedError as error:
+            if error.final:
+                raise
+            self._skip(name, str(error))
+        self._sent[name] = version
+        self._pauses[name] = (time.monotonic() + pause, pause)
+
+    def _add(self, name: str, path: str) -> None:
+        with open(path, "rb") as file:
+            data = file.read(_BATCH)
+        if self._batch_size + len(data) > _BATCH:
+            self._flush()
+        self._batch.append((name, data))
+        self._batch_size += len(data)
+
+    def _put(self, name: str, path: str) -> None:
+        for _ in range(_TRIES):
+            try:
+                self._shipper.put_file(self._run_id, name, path)
+            except ChangedError:
+                continue
+            else:
+                return
+        self._skip(name, "it kept becoming shorter while it was sent")
+
+    def _flush(self) -> None:
+        batch, self._batch, self._batch_size = self._batch, [], 0
+        try:
+            self._shipper.put_files(self._run_id, batch)
+        except RejectedError as error:
+            if error.final:
+                raise
+            self._one_by_one(batch)
+
+    def _one_by_one(self, batch: List[Tuple[str, bytes]]) -> None:
+        """One bad name among them must not cost the others."""
+        for item in batch:
+            try:
+                self._shipper.put_files(self._run_id, [item])
+            except RejectedError as error:
+                if error.final:
+                    raise
+                self._skip(item[0], str(error))
+
+    def _skip(self, name: str, why: str) -> None:
+        if name not in self._told:
+            self._told.add(name)
+            tell(f"{name!r} is not kept: {why}")
+
+
+def _version(about: os.stat_result) -> Version:
+    return about.st_size, about.st_mtime_ns, about.st_ino

@@ -1,0 +1,226 @@
+"""The command: started in a session of its own, watched, and ended with all that it started."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import time
+
+from . import tree
+from .folder import tell
+from .light import TYPE_CHECKING, signal, suppress
+from .workspace import SetupError
+
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, List, Optional
+
+_LONGEST_WAIT_S = 30.0
+_KILL_AGAIN_S = 0.2
+_UNKILLABLE_S = 10.0
+_INTERPRETER_OPTIONS_WITH_VALUE = ("-W", "-X")
+
+
+class Signals:
+    """Signals and other threads' calls, all turned into wake-ups of one waiting thread.
+
+    ``asked`` is the signal by which someone asked this attempt to end, or 0. ``on_ask`` is called
+    in the main thread as that happens, and may raise.
+    """
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.on_ask: Optional[Callable[[], None]] = None
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        os.set_blocking(self._writer, False)
+        signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _ignore)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._handle)
+
+    def wait(self, timeout_s: float) -> None:
+        """Until something happens or the time is over; now and then for nothing."""
+        select.select([self._reader], [], [], max(0.0, min(timeout_s, _LONGEST_WAIT_S)))
+        with suppress(BlockingIOError):
+            os.read(self._reader, 4096)
+
+    def ask(self, number: int) -> None:
+        """From another thread: end the attempt as if the signal had come."""
+        self.asked = self.asked or number
+        self.wake()
+
+    def wake(self) -> None:
+        with suppress(BlockingIOError):
+            os.write(self._writer, b"\0")
+
+    def _handle(self, number: int, _frame: Any) -> None:
+        self.asked = self.asked or number
+        if self.on_ask is not None:
+            self.on_ask()
+
+
+class Command:
+    """A started command. ``status`` is what ``waitpid`` said of it, once it has ended.
+
+    ``subreaper`` says that whatever the command starts stays below this process, come what may.
+    """
+
+    def __init__(self, pid: int, *, subreaper: bool) -> None:
+        self.pid = pid
+        self.status: Optional[int] = None
+        self.canceled = False
+        self.timed_out = False
+        self.killed = False
+        self._subreaper = subreaper
+
+    def watch(self, signals: Signals, limit_s: Optional[float], grace_s: float) -> None:
+        """Return when the command has ended and nothing that it started is left."""
+        limit_at = time.monotonic() + limit_s if limit_s else None
+        kill_at: Optional[float] = None
+        while self._running():
+            now = time.monotonic()
+            if kill_at is None and signals.asked:
+                self.canceled = True
+                self._ask(signals.asked)
+                kill_at = now + grace_s
+            elif kill_at is None and limit_at is not None and now >= limit_at:
+                self.timed_out = True
+                self._ask(signal.SIGTERM)
+                kill_at = now + grace_s
+            elif kill_at is not None and now >= kill_at:
+                self.kill()
+                kill_at = now + _KILL_AGAIN_S
+            due = kill_at or limit_at
+            signals.wait(due - now if due else _LONGEST_WAIT_S)
+        self._end_rest(signals, kill_at or time.monotonic() + grace_s)
+
+    def kill(self) -> None:
+        """End every process of the attempt but this one."""
+        self.killed = True
+        tree.send(self._members(), signal.SIGKILL)
+
+    def _running(self) -> bool:
+        self._reap()
+        return self.status is None
+
+    def _ask(self, number: int) -> None:
+        """Tell the command and its group; what has left the group is told after the command."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+            os.killpg(self.pid, signal.SIGCONT)
+
+    def _end_rest(self, signals: Signals, kill_at: float) -> None:
+        """End what the command left behind, first by asking."""
+        if not self._reap() and self._subreaper:
+            return
+        rest = self._members()
+        tree.send(rest, signal.SIGTERM)
+        while rest and time.monotonic() < kill_at + _UNKILLABLE_S:
+            signals.wait(min(0.25, max(0.01, kill_at - time.monotonic())))
+            self._reap()
+            rest = self._members()
+            if time.monotonic() >= kill_at:
+                tree.send(rest, signal.SIGKILL)
+        if rest:
+            tell(f"these processes could not be ended: {rest}")
+
+    def _reap(self) -> bool:
+        """Collect what has ended; whether any child is left."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            if pid == self.pid:
+                self.status = status
+
+    def _members(self) -> List[int]:
+        return tree.members(os.getpid(), self.pid)
+
+
+def start(argv: List[str], env: Dict[str, str], work: str, log: str, *, subreaper: bool) -> Command:
+    """Start the command in ``work``, both its outputs in one file opened for appending."""
+    os.chdir(work)
+    script = missing_script(argv)
+    if script:
+        raise SetupError(f"the script {script} is not in the snapshot")
+    program = find_program(argv[0], env.get("PATH") or os.defpath)
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        pid = _spawn(program, argv, env, output)
+    except OSError as error:
+        raise SetupError(_cannot_start(argv[0], program, error)) from None
+    finally:
+        os.close(output)
+    return Command(pid, subreaper=subreaper)
+
+
+def find_program(name: str, path: str) -> str:
+    if "/" in name:
+        return name
+    for folder in path.split(os.pathsep):
+        candidate = os.path.join(folder or ".", name)
+        if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
+            return candidate
+    raise SetupError(f"there is no program {name!r} on the path of {os.uname().nodename}")
+
+
+def missing_script(argv: List[str]) -> Optional[str]:
+    """The script that a Python interpreter is told to run, if it is not there."""
+    if not os.path.basename(argv[0]).startswith(("python", "pypy")):
+        return None
+    rest = iter(argv[1:])
+    for argument in rest:
+        if argument in ("-c", "-m", "-"):
+            return None
+        if argument in _INTERPRETER_OPTIONS_WITH_VALUE:
+            next(rest, None)
+        elif not argument.startswith("-"):
+            return None if os.path.exists(argument) else argument
+    return None
+
+
+def _spawn(program: str, argv: List[str], env: Dict[str, str], output: int) -> int:
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, output, 1),
+        (os.POSIX_SPAWN_DUP2, output, 2),
+    ]
+    wanted: Dict[str, Any] = {
+        "file_actions": actions,
+        "setsigmask": (),
+        "setsigdef": (signal.SIGPIPE, signal.SIGHUP, signal.SIGXFSZ),
+    }
+    arguments = [_encoded(argument) for argument in argv]
+    variables = {_encoded(name): _encoded(value) for name, value in env.items()}
+    try:
+        return os.posix_spawn(_encoded(program), arguments, variables, setsid=True, **wanted)
+    except NotImplementedError:
+        return os.posix_spawn(_encoded(program), arguments, variables, setpgroup=0, **wanted)
+
+
+def _encoded(text: str) -> bytes:
+    """UTF-8 whatever the locale says; bytes that were none come out as they went in."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _cannot_start(name: str, program: str, error: OSError) -> str:
+    if error.errno == errno.ENOENT and os.path.exists(program):
+        return f"{name} cannot be started: the interpreter in its first line is not here"
+    if error.errno == errno.ENOENT:
+        return f"there is no program {name} on {os.uname().nodename}"
+    if error.errno == errno.EACCES:
+        return f"{name} may not be executed on {os.uname().nodename}"
+    if error.errno == errno.ENOEXEC:
+        return f"{name} is not a program; a script needs a first line like #!/bin/sh"
+    if error.errno == errno.E2BIG:
+        return "the arguments and environment variables are too long together"
+    return f"{name} cannot be started: {error.strerror}"
+
+
+def _ignore(_number: int, _frame: Any) -> None:
+    """Being handled, unlike being ignored, writes to the wake-up pipe."""

@@ -1,0 +1,87 @@
+"""Which server to talk to, and with whose token."""
+
+from __future__ import annotations
+
+import os
+from json import loads
+from typing import Any, Dict, Optional, Tuple
+
+from ..core.errors import ServerUnavailableError
+from ..core.settings import Settings
+from .client import Address, Client
+from .server import HomeServer
+from .settings import RunContext, load, run_context
+
+_clients: Dict[Tuple[Any, ...], Client] = {}
+
+
+def connect(settings: Optional[Settings] = None, server: str = "") -> Client:
+    """A client of the server that is meant here; the same one for the same server.
+
+    Inside a run it is the run's server, with the run's token, and none is ever started. Otherwise
+    the server that the settings name, else ``server``, else the one of the home folder, which is
+    started if need be.
+    """
+    context = run_context()
+    if context is not None:
+        return _kept(("run", context.run_id, context.token), lambda: _client_of_run(context))
+    settings = settings or load()
+    url = settings.server or server
+    if url:
+        address = Address(url, settings.token)
+        return _kept(
+            ("server", *address), lambda: Client(address, timeout_s=settings.request_timeout_s)
+        )
+    return _kept(("home", settings.home), lambda: _client_of_home(settings))
+
+
+def home_server(settings: Optional[Settings] = None) -> HomeServer:
+    """The embedded server, to start, stop or look at."""
+    settings = settings or load()
+    return HomeServer(settings.home, start_timeout_s=settings.start_timeout_s)
+
+
+def forget() -> None:
+    """Close every connection; the next call makes new ones."""
+    while _clients:
+        _clients.popitem()[1].close()
+
+
+def _kept(key: Tuple[Any, ...], make: Any) -> Client:
+    client = _clients.get(key)
+    if client is None:
+        client = _clients.setdefault(key, make())
+    return client
+
+
+def _client_of_home(settings: Settings) -> Client:
+    server = home_server(settings)
+    return Client(
+        server.find() or server.ensure(),
+        relocate=server.relocate,
+        server_file=server.file_path,
+        timeout_s=settings.request_timeout_s,
+    )
+
+
+def _client_of_run(context: RunContext) -> Client:
+    def relocate(start: bool) -> Address:
+        return Address(_written_url(context.server_file) or context.server, context.token)
+
+    address = relocate(False)
+    if not address.url:
+        raise ServerUnavailableError(
+            f"run {context.run_id} was not told where its server is",
+            hint="WHERRY_SERVER should hold its address",
+        )
+    return Client(address, relocate=relocate, server_file=context.server_file)
+
+
+def _written_url(path: str) -> str:
+    if not path or not os.path.exists(path):
+        return ""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return str(loads(file.read()).get("url") or "")
+    except (OSError, ValueError, AttributeError):
+        return ""

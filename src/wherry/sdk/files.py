@@ -1,0 +1,228 @@
+"""A run's files: sent, listed and fetched; none ever leaves the folder it is fetched into."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from ..core.errors import NotFoundError, ServerUnavailableError, UserErrorException
+from ..core.snapshots import check_path
+from .client import Client, quote
+from .handle import RunHandle
+from .recorder import Recorder, put_file
+
+_LOG_FOLDERS = ("user_logs/", "system_logs/", "azureml-logs/", "logs/")
+_CHUNK = 1 << 16
+
+
+class RunFiles(RunHandle):
+    """The files of a run, by name; folders are written with ``/``."""
+
+    _recorder: Optional[Recorder] = None
+
+    def upload_file(
+        self, name: str, path_or_stream: Any, datastore_name: Optional[str] = None
+    ) -> None:
+        """Keep a file, or what a stream yields, under ``name``.
+
+        >>> run.upload_file("outputs/model.pkl", "model.pkl")
+        """
+        name = _file_name(name)
+        if hasattr(path_or_stream, "read"):
+            with tempfile.TemporaryDirectory() as folder:
+                saved = os.path.join(folder, "stream")
+                _save(path_or_stream, saved)
+                self._store(name, saved)
+            return
+        path = os.fspath(path_or_stream)
+        if not os.path.isfile(path):
+            raise UserErrorException(f"there is no file {str(path)!r} to upload as {name!r}")
+        self._store(name, path)
+
+    def upload_files(
+        self,
+        names: Sequence[str],
+        paths: Sequence[Any],
+        return_artifacts: bool = False,
+        timeout_seconds: Optional[float] = None,
+        datastore_name: Optional[str] = None,
+    ) -> None:
+        """Keep several files, each under its name.
+
+        >>> run.upload_files(["a.txt", "b.txt"], ["out/a.txt", "out/b.txt"])
+        """
+        if len(names) != len(paths):
+            raise UserErrorException(f"{len(names)} names were given for {len(paths)} paths")
+        for name, path in zip(names, paths):
+            self.upload_file(name, path)
+
+    def upload_folder(self, name: str, path: Any, datastore_name: Optional[str] = None) -> None:
+        """Keep every file below the folder ``path`` under ``name``.
+
+        >>> run.upload_folder("outputs/plots", "plots")
+        """
+        root = os.fspath(path)
+        if not os.path.isdir(root):
+            raise UserErrorException(f"there is no folder {str(root)!r} to upload as {name!r}")
+        for source, relative in _walk(root):
+            self.upload_file(f"{str(name).rstrip('/')}/{relative}", source)
+
+    def get_file_names(self) -> List[str]:
+        """The names of all files, logs among them.
+
+        >>> run.get_file_names()
+        ['outputs/model.pkl', 'user_logs/std_log.txt']
+        """
+        return [str(item["path"]) for item in self.list_files()]
+
+    def list_files(self) -> List[Dict[str, Any]]:
+        """Every file with ``path``, ``size``, ``digest`` and ``modified_at``."""
+        items: List[Dict[str, Any]] = self._client.get(f"{self._path}/files")["items"]
+        return items
+
+    def download_file(
+        self,
+        name: str,
+        output_file_path: Any = None,
+        _validate_checksum: bool = False,
+    ) -> None:
+        """Fetch a file. The path may be a folder; left out, it is the file's own name here.
+
+        >>> run.download_file("outputs/model.pkl", "model.pkl")
+        """
+        base = os.path.basename(name)
+        path = os.fspath(output_file_path) if output_file_path is not None else base
+        if os.path.isdir(path) or path.endswith(os.sep):
+            path = os.path.join(path, base)
+        self._fetch(name, path)
+
+    def download_files(
+        self,
+        prefix: Optional[str] = None,
+        output_directory: Any = None,
+        output_paths: Optional[Sequence[Any]] = None,
+        batch_size: int = 100,
+        append_prefix: bool = True,
+        timeout_seconds: Optional[float] = None,
+    ) -> None:
+        """Fetch every file whose name starts with ``prefix``.
+
+        ``append_prefix=False`` leaves the prefix out of the paths below ``output_directory``.
+
+        >>> run.download_files(prefix="outputs/", output_directory="results")
+        """
+        names = [name for name in self.get_file_names() if name.startswith(prefix or "")]
+        root = os.fspath(output_directory) if output_directory is not None else os.curdir
+        if output_paths is not None:
+            if len(output_paths) != len(names):
+                raise UserErrorException(
+                    f"{len(output_paths)} output_paths were given for {len(names)} files"
+                )
+            targets = [os.path.join(root, os.fspath(path)) for path in output_paths]
+            for name, target in zip(names, targets):
+                self._fetch(name, target)
+            return
+        for name in names:
+            shown = name if append_prefix else _without(name, prefix or "")
+            self._fetch(name, place_below(root, shown))
+
+    def get_all_logs(self, destination: Any = None) -> List[str]:
+        """Fetch all logs into a folder; their paths there.
+
+        >>> run.get_all_logs("logs")
+        """
+        root = os.fspath(destination) if destination is not None else os.curdir
+        paths = []
+        for name in self.get_file_names():
+            if name.startswith(_LOG_FOLDERS):
+                path = place_below(root, name)
+                self._fetch(name, path)
+                paths.append(path)
+        return paths
+
+    def _store(self, name: str, source: str) -> None:
+        if self._recorder is not None:
+            self._recorder.put_file(self.id, name, source)
+        else:
+            put_file(self._client, self.id, name, source)
+
+    def _fetch(self, name: str, path: str) -> None:
+        folder = os.path.dirname(os.path.abspath(path))
+        os.makedirs(folder, exist_ok=True)
+        part = os.path.join(folder, f".wherry-{os.getpid()}-{time.monotonic_ns()}")
+        try:
+            with open(part, "xb") as file:
+                download(self._client, f"{self._path}/files/{quote(name, safe='/')}", file)
+            os.replace(part, path)
+        except NotFoundError as error:
+            names = ", ".join(self.get_file_names()[:5]) or "none"
+            raise NotFoundError(
+                f"run {self.id} has no file {name!r}", hint=f"it has: {names}"
+            ) from error
+        finally:
+            if os.path.exists(part):
+                os.unlink(part)
+
+
+def download(client: Client, path: str, file: Any, tries: int = 5) -> None:
+    """Fetch into an open file; where the connection breaks, go on from there."""
+    for left in reversed(range(tries)):
+        try:
+            with client.open("GET", path, headers=_from(file.tell())) as response:
+                if response.status != 206:
+                    file.seek(0)
+                    file.truncate()
+                for chunk in response.chunks():
+                    file.write(chunk)
+                return
+        except ServerUnavailableError:
+            if not left:
+                raise
+
+
+def place_below(root: str, name: str) -> str:
+    """The path of ``name`` below ``root``, or an error where it would lie elsewhere."""
+    path = os.path.join(root, *check_path(name).split("/"))
+    real_root = os.path.realpath(root)
+    if os.path.commonpath([real_root, os.path.realpath(os.path.dirname(path))]) != real_root:
+        raise UserErrorException(
+            f"{name!r} would be written outside {root!r}",
+            hint="a link in that folder leads out of it",
+        )
+    return path
+
+
+def _from(offset: int) -> Dict[str, str]:
+    return {"Range": f"bytes={offset}-"} if offset else {}
+
+
+def _file_name(name: Any) -> str:
+    text = os.fspath(name)
+    while text.startswith("./"):
+        text = text[2:]
+    return check_path(text)
+
+
+def _without(name: str, prefix: str) -> str:
+    rest = name[len(prefix) :].lstrip("/")
+    return rest or os.path.basename(name)
+
+
+def _save(stream: Any, path: str) -> None:
+    with open(path, "wb") as file:
+        while True:
+            chunk = stream.read(_CHUNK)
+            if not chunk:
+                return
+            file.write(chunk.encode() if isinstance(chunk, str) else chunk)
+
+
+def _walk(root: str) -> Iterator[Tuple[str, str]]:
+    for folder, folders, names in os.walk(root):
+        folders.sort()
+        for name in sorted(names):
+            source = os.path.join(folder, name)
+            if os.path.isfile(source):
+                yield source, os.path.relpath(source, root).replace(os.sep, "/")

@@ -1,0 +1,155 @@
+"""What git knows of a source directory, read from its files; only ``dirty`` needs git itself."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Dict, Optional, Tuple
+
+_PATIENCE_S = 0.05
+_MLFLOW_NAMES = {"repository_uri": "repoURL", "branch": "branch", "commit": "commit"}
+
+
+class GitFacts:
+    """Asks git while something else is done, and waits for its answer no longer than it is worth.
+
+    >>> with GitFacts("src") as facts:
+    ...     facts.properties()["azureml.git.branch"]
+    'main'
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._root = _work_tree(os.path.realpath(directory))
+        self._started = time.monotonic()
+        self._status = _start_status(directory) if self._root else None
+
+    def properties(self) -> Dict[str, str]:
+        """Azure ML's and MLflow's names; empty outside a work tree."""
+        if self._root is None:
+            return {}
+        folder = _git_folder(self._root)
+        if folder is None:
+            return {}
+        branch, commit = _head(folder)
+        facts = {
+            "repository_uri": _remote(folder),
+            "branch": branch,
+            "commit": commit,
+            "dirty": self._dirty(),
+        }
+        found = {f"azureml.git.{name}": value for name, value in facts.items() if value}
+        for name, theirs in _MLFLOW_NAMES.items():
+            if facts[name]:
+                found[f"mlflow.source.git.{theirs}"] = facts[name]
+        return found
+
+    def __enter__(self) -> GitFacts:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        status, self._status = self._status, None
+        if status is not None and status.returncode is None:
+            status.kill()
+            status.communicate()
+
+    def _dirty(self) -> str:
+        if self._status is None:
+            return ""
+        import subprocess
+
+        left = _PATIENCE_S - (time.monotonic() - self._started)
+        try:
+            output, _ = self._status.communicate(timeout=max(0.005, left))
+        except subprocess.TimeoutExpired:
+            return ""
+        return "" if self._status.returncode else str(bool(output.strip()))
+
+
+def _start_status(directory: str) -> Any:
+    import subprocess
+
+    try:
+        return subprocess.Popen(
+            ["git", "--no-optional-locks", "status", "--porcelain", "."],
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError:
+        return None
+
+
+def _work_tree(directory: str) -> Optional[str]:
+    while True:
+        if os.path.exists(os.path.join(directory, ".git")):
+            return directory
+        parent = os.path.dirname(directory)
+        if parent == directory:
+            return None
+        directory = parent
+
+
+def _git_folder(root: str) -> Optional[str]:
+    """``.git`` is a folder, or in a linked work tree a file that names one."""
+    path = os.path.join(root, ".git")
+    if os.path.isdir(path):
+        return path
+    text = _read(path)
+    if text.startswith("gitdir:"):
+        return os.path.join(root, text[len("gitdir:") :].strip())
+    return None
+
+
+def _head(folder: str) -> Tuple[str, str]:
+    head = _read(os.path.join(folder, "HEAD"))
+    if not head.startswith("ref:"):
+        return "", head
+    name = head[len("ref:") :].strip()
+    branch = name[len("refs/heads/") :] if name.startswith("refs/heads/") else name
+    return branch, _commit(folder, name)
+
+
+def _commit(folder: str, name: str) -> str:
+    for place in (folder, _common(folder)):
+        commit = _read(os.path.join(place, *name.split("/")))
+        if commit:
+            return commit
+    for line in _read(os.path.join(_common(folder), "packed-refs")).splitlines():
+        commit, _, packed = line.partition(" ")
+        if packed == name:
+            return commit
+    return ""
+
+
+def _remote(folder: str) -> str:
+    """The address of ``origin``, without the password that it may contain."""
+    inside = False
+    for text in _read(os.path.join(_common(folder), "config")).splitlines():
+        line = text.strip()
+        if line.startswith("["):
+            inside = line.replace("'", '"') == '[remote "origin"]'
+        elif inside and line.partition("=")[0].strip() == "url":
+            return _without_secret(line.partition("=")[2].strip())
+    return ""
+
+
+def _without_secret(url: str) -> str:
+    scheme, found, rest = url.partition("://")
+    if not found:
+        return url
+    host, slash, path = rest.partition("/")
+    return scheme + found + host.rpartition("@")[2] + slash + path
+
+
+def _common(folder: str) -> str:
+    shared = _read(os.path.join(folder, "commondir"))
+    return os.path.join(folder, shared) if shared else folder
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

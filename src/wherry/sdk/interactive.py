@@ -1,0 +1,175 @@
+"""Metrics of runs that a client drives: spooled to a folder of its own, shipped by a thread."""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from typing import Any, Dict, List, Optional
+
+from ..core.errors import WherryError
+from ..runner.shipping import AwayError, RejectedError, Shipper
+from .client import Client, quote
+from .console import say
+from .recorder import Recorder, put_file, wait_until_stored
+from .spool import ENDING, Spool
+
+HEARTBEAT_S = 20.0
+EXIT_PATIENCE_S = 15.0
+_BUSY_S, _IDLE_S = 0.1, 1.0
+
+
+class ClientRecorder(Recorder):
+    """Ships in the background for as long as the process lives.
+
+    The files of forked children lie in the same folder and are shipped by the process that
+    forked them. ``beats`` keeps a run that this process drives from being given up.
+    """
+
+    def __init__(self, client: Client, run_id: str, *, beats: bool = False) -> None:
+        self._folder = tempfile.mkdtemp(prefix="wherry-")
+        super().__init__(run_id, Spool(self._folder))
+        self._client = client
+        self._beats = beats
+        self._pid = os.getpid()
+        self._stream = f"client-{secrets.token_hex(4)}"
+        self._shipper = Shipper(client.url, client.token, client.server_file or None)
+        self._shipped: Dict[str, int] = {}
+        self._progress = threading.Condition()
+        self._wanted = threading.Event()
+        self._ended = False
+        self._refusal = ""
+        self._thread = threading.Thread(target=self._run, name=f"wherry {run_id}", daemon=True)
+        self._thread.start()
+        _recorders.append(self)
+
+    def put_file(self, run_id: str, name: str, source: str) -> None:
+        put_file(self._client, run_id, name, source)
+
+    def flush(self, client: Client, timeout_s: float) -> None:
+        if self._pid != os.getpid():  # a forked child: its parent ships
+            written = {self._stream_of(name): size for name, size in self.spool.sizes().items()}
+            wait_until_stored(client, self.run_id, written, timeout_s)
+            return
+        if not self._drained(timeout_s):
+            raise WherryError(
+                f"the metrics of run {self.run_id} were not sent: "
+                + (self._refusal or f"the server did not take them within {timeout_s:g} s"),
+                hint=f"they are kept in {self._folder}",
+            )
+
+    def close(self, timeout_s: float = EXIT_PATIENCE_S) -> None:
+        """Send the rest and end the thread. What cannot be sent stays on disk and is told."""
+        if self._ended or self._pid != os.getpid():
+            return
+        sent = self._drained(timeout_s)
+        self._ended = True
+        self._wanted.set()
+        self._shipper.hurry()
+        self._thread.join(5.0)
+        self.spool.close()
+        if self in _recorders:
+            _recorders.remove(self)
+        if sent:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        else:
+            reason = self._refusal or "the server did not answer"
+            say(
+                f"warning: metrics of run {self.run_id} were not sent ({reason}); "
+                f"they are kept in {self._folder}"
+            )
+
+    def _drained(self, timeout_s: float) -> bool:
+        wanted = self.spool.sizes()
+        deadline = time.monotonic() + timeout_s
+        with self._progress:
+            while any(self._shipped.get(name, 0) < size for name, size in wanted.items()):
+                left = deadline - time.monotonic()
+                if left <= 0 or self._refusal or not self._thread.is_alive():
+                    return False
+                self._wanted.set()
+                self._progress.wait(min(left, 0.5))
+        return True
+
+    def _run(self) -> None:
+        pause, beat_at = _BUSY_S, time.monotonic() + HEARTBEAT_S
+        try:
+            while not self._ended:
+                self._wanted.clear()
+                busy = self._ship()
+                if self._beats and time.monotonic() > beat_at:
+                    beat_at = time.monotonic() + HEARTBEAT_S
+                    self._beat()
+                pause = _BUSY_S if busy else min(_IDLE_S, pause * 1.5)
+                self._wanted.wait(pause)
+        except AwayError:
+            pass  # the process ends and will not wait
+        except RejectedError as error:
+            self._refusal = str(error)
+        finally:
+            self._shipper.close()
+            with self._progress:
+                self._progress.notify_all()
+
+    def _ship(self) -> bool:
+        """Send what the files gained; whether there was anything."""
+        busy = False
+        for name, size in self.spool.sizes().items():
+            if size > self._shipped.get(name, 0):
+                path = os.path.join(self._folder, name + ENDING)
+                left = self._shipper.put_spool(self.run_id, self._stream_of(name), path)
+                with self._progress:
+                    self._shipped[name] = size - left
+                    self._progress.notify_all()
+                busy = True
+        return busy
+
+    def _stream_of(self, name: str) -> str:
+        return f"{self._stream}-{name}"
+
+    def _beat(self) -> None:
+        with suppress(WherryError):  # the next one may arrive
+            self._client.post(f"/runs/{quote(self.run_id)}/heartbeat", retry=True, start=False)
+
+
+_recorders: List[ClientRecorder] = []
+_driven: Dict[str, Any] = {}
+
+
+def drive(run: Any) -> None:
+    """Remember a run that this process must bring to an end."""
+    _driven[run.id] = (os.getpid(), run)
+
+
+def release(run_id: str) -> None:
+    _driven.pop(run_id, None)
+
+
+def finish_all(error: Optional[BaseException] = None) -> None:
+    """At exit: bring every run that is still open to its end, and send the rest of all logs."""
+    for pid, run in reversed(list(_driven.values())):
+        if pid == os.getpid():
+            try:
+                if error is None:
+                    run.complete()
+                else:
+                    run.fail(error_details=f"{type(error).__name__}: {error}")
+            except WherryError as problem:
+                say(f"warning: run {run.id} could not be ended: {problem.message}")
+    _driven.clear()
+    for recorder in list(_recorders):
+        recorder.close()
+
+
+@atexit.register
+def _at_exit() -> None:
+    # In a notebook the last error is merely that of some cell.
+    error = None if hasattr(builtins, "__IPYTHON__") else getattr(sys, "last_value", None)
+    finish_all(error)

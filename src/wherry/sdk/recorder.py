@@ -1,0 +1,87 @@
+"""Where a run's metrics and files go from inside its own process: to the runner beside it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from typing import Dict, Iterator, Optional
+
+from ..core.errors import ServerUnavailableError
+from .client import CHUNK, Client, quote
+from .spool import Spool
+
+
+class Recorder:
+    """One run's spool, shared by its child runs, and the way of a file to the server."""
+
+    def __init__(self, run_id: str, spool: Spool) -> None:
+        self.run_id = run_id
+        self.spool = spool
+
+    def put_file(self, run_id: str, name: str, source: str) -> None:
+        """Take a copy of the local file ``source`` as the run's file ``name``."""
+        raise NotImplementedError
+
+    def flush(self, client: Client, timeout_s: float) -> None:
+        """Wait until the server has every line that was written before."""
+        wait_until_stored(client, self.run_id, self.spool.sizes(), timeout_s)
+
+    def close(self, timeout_s: float = 30.0) -> None:
+        self.spool.close()
+
+
+class SubmittedRecorder(Recorder):
+    """Inside a submitted run: the runner ships what lies in its folder."""
+
+    def __init__(self, run_id: str, folder: str) -> None:
+        super().__init__(run_id, Spool(os.path.join(folder, "spool")))
+        self._files = os.path.join(folder, "files")
+        self._folder = folder
+
+    def put_file(self, run_id: str, name: str, source: str) -> None:
+        path = os.path.join(self._files, *name.split("/"))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        # The runner must never see half a file.
+        part = os.path.join(self._folder, f".upload.{os.getpid()}.{time.monotonic_ns()}")
+        try:
+            shutil.copyfile(source, part)
+            os.replace(part, path)
+        finally:
+            if os.path.exists(part):
+                os.unlink(part)
+
+
+def put_file(client: Client, run_id: str, name: str, source: str) -> None:
+    """Send a local file as the run's file ``name``."""
+
+    def content() -> Iterator[bytes]:
+        with open(source, "rb") as file:
+            yield from iter(lambda: file.read(CHUNK), b"")
+
+    # No length is announced: the file may grow while it is read.
+    client.put(f"/runs/{quote(run_id)}/files/{quote(name, safe='/')}", data=content)
+
+
+def wait_until_stored(
+    client: Client, run_id: str, wanted: Dict[str, int], timeout_s: float
+) -> None:
+    deadline = time.monotonic() + timeout_s
+    while True:
+        stored: Dict[str, int] = client.get(f"/runs/{quote(run_id)}/spool")["streams"]
+        missing = _behind(wanted, stored)
+        if missing is None:
+            return
+        if time.monotonic() > deadline:
+            raise ServerUnavailableError(
+                f"the metrics of run {run_id} have not all arrived within {timeout_s:g} s",
+                hint="they are kept on disk and sent when the server can be reached",
+            )
+        time.sleep(0.05)
+
+
+def _behind(wanted: Dict[str, int], stored: Dict[str, int]) -> Optional[str]:
+    for name, size in wanted.items():
+        if stored.get(name, 0) < size:
+            return name
+    return None

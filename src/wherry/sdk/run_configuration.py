@@ -1,0 +1,82 @@
+"""Where and how a script runs."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence, Union
+
+from ..core.resources import Resources
+from .environment import Environment
+from .section import Section
+
+
+class HistoryConfiguration(Section):
+    """What is kept of a run."""
+
+    def __init__(self) -> None:
+        self.output_collection = True
+        self.snapshot_project = True
+        self.directories_to_watch: List[str] = ["logs"]
+        self._seal()
+
+
+class DockerConfiguration(Section):
+    """Whether the run goes into a container."""
+
+    def __init__(
+        self,
+        use_docker: bool = False,
+        shared_volumes: bool = True,
+        arguments: Optional[List[str]] = None,
+        shm_size: str = "2g",
+    ) -> None:
+        self.use_docker = use_docker
+        self.shared_volumes = shared_volumes
+        self.arguments = arguments or []
+        self.shm_size = shm_size
+        self._seal()
+
+
+class RunConfiguration(Section):
+    """Where and how a script runs; the same for every target.
+
+    >>> config = RunConfiguration()
+    >>> config.target = "local"
+    >>> config.environment.python.interpreter_path = "/opt/torch/bin/python"
+    >>> config.resources = Resources(cpu=2, gpu=1)
+
+    An attribute that does not exist is refused.
+    """
+
+    def __init__(
+        self,
+        script: Optional[str] = None,
+        arguments: Any = None,
+        framework: Optional[str] = None,
+        communicator: Optional[str] = None,
+        conda_dependencies: Any = None,
+        _history_enabled: Optional[bool] = None,
+        _path: Optional[str] = None,
+        _name: Optional[str] = None,
+        command: Union[str, Sequence[Any], None] = None,
+    ) -> None:
+        self.script = script
+        self.arguments = [] if arguments is None else arguments
+        self.command = command
+        self.target: Any = "local"
+        self.framework = framework or "Python"
+        self.communicator = communicator or "None"
+        self.node_count = 1
+        self.max_run_duration_seconds: Optional[float] = None
+        self.priority: Optional[int] = None
+        self.environment: Environment = Environment()
+        self.environment.python.conda_dependencies = conda_dependencies
+        self.environment_variables: Dict[str, Any] = {}
+        self.history = HistoryConfiguration()
+        self.docker: Optional[DockerConfiguration] = None
+        self.resources: Any = Resources()
+        self.auto_prepare_environment: Optional[bool] = None
+        self.prepare_environment: Optional[bool] = None
+        self._seal()
+
+    def __repr__(self) -> str:
+        return f"RunConfiguration(target={self.target!r}, script={self.script!r})"

@@ -1,0 +1,193 @@
+"""A script, its folder and how to run it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+
+from ..core.errors import RunConfigurationException, UserErrorException
+from ..core.resources import Resources
+from .environment import Environment, check, interpreter_of
+from .run_configuration import DockerConfiguration, RunConfiguration
+from .section import suggest
+
+
+class ScriptRunConfig:
+    """A script with its source directory and configuration.
+
+    >>> config = ScriptRunConfig(
+    ...     source_directory="src",
+    ...     script="train.py",
+    ...     arguments=["--alpha", 0.1],
+    ...     compute_target="local",
+    ...     resources={"cpu": 2, "memory": "4GB"},
+    ... )
+
+    ``command`` (a shell command, or a list of words) takes the place of ``script``.
+    """
+
+    def __init__(
+        self,
+        source_directory: Any = ".",
+        script: Optional[str] = None,
+        arguments: Any = None,
+        run_config: Optional[RunConfiguration] = None,
+        _telemetry_values: Any = None,
+        compute_target: Any = None,
+        environment: Optional[Environment] = None,
+        distributed_job_config: Any = None,
+        resume_from: Any = None,
+        max_run_duration_seconds: Optional[float] = None,
+        command: Union[str, Sequence[Any], None] = None,
+        docker_runtime_config: Optional[DockerConfiguration] = None,
+        resources: Union[Resources, Mapping[str, Any], None] = None,
+    ) -> None:
+        overrides = {
+            "target": compute_target,
+            "environment": environment,
+            "max_run_duration_seconds": max_run_duration_seconds,
+            "docker": docker_runtime_config,
+            "resources": resources,
+        }
+        self.source_directory = os.fspath(source_directory or ".")
+        self.run_config = _with(run_config, overrides)
+        self.script = script if script is not None else self.run_config.script
+        self.arguments = arguments if arguments is not None else self.run_config.arguments
+        self.command = command if command is not None else self.run_config.command
+        self.distributed_job_config = distributed_job_config
+        self.resume_from = resume_from
+
+    def to_spec(self) -> Dict[str, Any]:
+        """What is asked of the server, checked as far as it can be here."""
+        config = self.run_config
+        _check_supported(self)
+        spec: Dict[str, Any] = {
+            "target": _target_name(config.target),
+            "arguments": _texts("arguments", self.arguments),
+            "environment": _environment(config.environment),
+            "environment_variables": _variables(config.environment_variables),
+            "resources": _resources(config.resources),
+        }
+        if config.max_run_duration_seconds is not None:
+            spec["max_run_duration_s"] = config.max_run_duration_seconds
+        if self.command:
+            if self.script:
+                raise RunConfigurationException(
+                    f"both script {self.script!r} and a command are given", hint="give one of them"
+                )
+            command = self.command
+            spec["command"] = command if isinstance(command, str) else _texts("command", command)
+        else:
+            spec["script"] = script_path(self.source_directory, self.script)
+        return spec
+
+    def __repr__(self) -> str:
+        what = f"command={self.command!r}" if self.command else f"script={self.script!r}"
+        target = _target_name(self.run_config.target)
+        return f"ScriptRunConfig({self.source_directory!r}, {what}, compute_target={target!r})"
+
+
+def script_path(directory: str, script: Optional[str]) -> str:
+    """The script's path inside the source directory, or an error that says what is missing."""
+    if not os.path.isdir(directory):
+        raise UserErrorException(f"the source directory {directory!r} does not exist")
+    if not script:
+        raise RunConfigurationException(
+            "there is nothing to run", hint="give script='train.py' or command='...'"
+        )
+    root = os.path.realpath(directory)
+    path = os.path.join(root, os.fspath(script))
+    relative = os.path.relpath(path, root)
+    if relative.split(os.sep)[0] == os.pardir:
+        # The same file may be reachable through a link.
+        relative = os.path.relpath(os.path.realpath(path), root)
+    if relative.split(os.sep)[0] == os.pardir:
+        raise UserErrorException(
+            f"script {script!r} is outside the source directory {directory!r}",
+            hint="make the source directory a folder that contains it",
+        )
+    if not os.path.isfile(path):
+        there = [name for name in os.listdir(root) if name.endswith((".py", ".sh"))]
+        raise UserErrorException(
+            f"there is no script {script!r} in {directory!r}{suggest(str(script), there)}"
+        )
+    return relative.replace(os.sep, "/")
+
+
+def _with(config: Optional[RunConfiguration], overrides: Mapping[str, Any]) -> RunConfiguration:
+    """The user's configuration, or a copy of it where something else is asked for here."""
+    given = {name: value for name, value in overrides.items() if value is not None}
+    if config is not None and not given:
+        return config
+    import copy
+
+    config = RunConfiguration() if config is None else copy.copy(config)
+    for name, value in given.items():
+        setattr(config, name, value)
+    return config
+
+
+def _check_supported(config: ScriptRunConfig) -> None:
+    run_config = config.run_config
+    check(run_config.environment)
+    if run_config.docker is not None and run_config.docker.use_docker:
+        raise _unsupported("a container")
+    if config.distributed_job_config is not None or run_config.node_count != 1:
+        raise _unsupported("more than one node")
+    if str(run_config.framework).lower() != "python":
+        raise _unsupported(f"framework {run_config.framework!r}")
+    if str(run_config.communicator).lower() not in ("none", ""):
+        raise _unsupported(f"communicator {run_config.communicator!r}")
+    if config.resume_from is not None:
+        raise _unsupported("resume_from")
+
+
+def _unsupported(what: str) -> RunConfigurationException:
+    return RunConfigurationException(
+        f"the run configuration asks for {what}, which this version cannot do yet"
+    )
+
+
+def _target_name(target: Any) -> str:
+    return str(getattr(target, "name", target) or "local")
+
+
+def _environment(environment: Environment) -> Dict[str, Any]:
+    return {
+        "name": environment.name,
+        "python": {"interpreter_path": interpreter_of(environment)},
+        "environment_variables": _variables(environment.environment_variables),
+    }
+
+
+def _resources(wanted: Union[Resources, Mapping[str, Any], None]) -> Dict[str, Any]:
+    if not isinstance(wanted, Resources):
+        wanted = Resources.parse(wanted)
+    return {"cpu": wanted.cpu, "memory_bytes": wanted.memory_bytes, "gpu": wanted.gpu}
+
+
+def _texts(name: str, values: Any) -> List[str]:
+    if isinstance(values, str):
+        return shlex.split(values)
+    for position, value in enumerate(values or []):
+        if value is None:
+            raise UserErrorException(
+                f"{name}[{position}] is None", hint="leave it out, or write the text 'None'"
+            )
+    return [
+        os.fspath(value) if isinstance(value, os.PathLike) else str(value) for value in values or []
+    ]
+
+
+def _variables(variables: Any) -> Dict[str, str]:
+    if variables is not None and not isinstance(variables, Mapping):
+        raise UserErrorException(
+            f"environment_variables must be a dict, not {type(variables).__name__}"
+        )
+    found = {}
+    for name, value in (variables or {}).items():
+        if value is None:
+            raise UserErrorException(f"environment variable {name!r} is None", hint="leave it out")
+        found[str(name)] = str(value)
+    return found

@@ -1,0 +1,330 @@
+"""The embedded server of a home folder: found, started once, looked at, stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from json import loads
+from typing import Any, Dict, List, NamedTuple, Optional
+
+from ..core.errors import (
+    AuthenticationException,
+    ServerUnavailableError,
+    VersionMismatchError,
+    WherryError,
+)
+from ..core.version import API
+from .client import Address, Client, mismatch
+from .console import say
+from .settings import server_environment
+
+
+class ServerStatus(NamedTuple):
+    """What is known of a home's server. ``message`` says in one sentence how it is."""
+
+    running: bool
+    home: str
+    url: str
+    pid: Optional[int]
+    version: str
+    api: Optional[int]
+    started_at: Optional[str]
+    message: str
+
+
+class HomeServer:
+    """The one server of a home folder.
+
+    >>> server = HomeServer("/home/me/.wherry")
+    >>> server.ensure().url
+    'http://127.0.0.1:8700'
+    """
+
+    def __init__(self, home: str, *, start_timeout_s: float = 30.0) -> None:
+        self.home = home
+        self.file_path = os.path.join(home, "server.json")
+        self.log_path = os.path.join(home, "server.log")
+        self._stopped_path = os.path.join(home, "stopped")
+        self._timeout_s = start_timeout_s
+
+    def find(self) -> Optional[Address]:
+        """The address that the server wrote down, if its process is there. Asks it nothing."""
+        info = self._info()
+        if info is None or not _alive(info.get("pid")):
+            return None
+        token = self._token()
+        return Address(str(info["url"]), token) if token else None
+
+    def ensure(self) -> Address:
+        """The address of a server that answers; one is started if there is none."""
+        address = self._answering()
+        if address is not None:
+            return address
+        os.makedirs(self.home, mode=0o700, exist_ok=True)
+        deadline = time.monotonic() + self._timeout_s
+        patience = _Patience()
+        with _StartLock(os.path.join(self.home, "start.lock"), deadline, patience):
+            return self._answering() or self._start(deadline, patience)
+
+    def relocate(self, start: bool) -> Address:
+        """For a client whose server does not answer.
+
+        Without ``start`` a server that someone stopped stays stopped; one that died is started
+        again.
+        """
+        if start or not os.path.exists(self._stopped_path):
+            return self.ensure()
+        raise ServerUnavailableError(
+            f"the server of {self.home} was stopped", hint="`wherry server start` starts it again"
+        )
+
+    def start(self) -> ServerStatus:
+        self.ensure()
+        return self.status()
+
+    def stop(self, timeout_s: float = 20.0) -> bool:
+        """Stop it and wait for its end; False when none was running. Runs go on without it."""
+        info = self._info()
+        pid = info.get("pid") if info else None
+        if info is None or not isinstance(pid, int) or not _alive(pid):
+            return False
+        with open(self._stopped_path, "w", encoding="utf-8"):
+            pass  # tells those who follow a run that this is no accident
+        self._ask_to_stop(Address(str(info["url"]), self._token() or ""), pid)
+        deadline = time.monotonic() + timeout_s
+        while _alive(pid):
+            if time.monotonic() > deadline:
+                raise WherryError(
+                    f"the server of {self.home} (process {pid}) has not stopped after "
+                    f"{timeout_s:.0f} s",
+                    hint=f"look at {self.log_path}, or end it with: kill -9 {pid}",
+                )
+            time.sleep(0.02)
+        return True
+
+    def status(self) -> ServerStatus:
+        info = self._info() or {}
+        pid = info.get("pid") if isinstance(info.get("pid"), int) else None
+        url = str(info.get("url") or "")
+        health = _health(url) if pid is not None and _alive(pid) else None
+        if health is None:
+            known = f"its process {pid} does not answer" if _alive(pid) else "no server is running"
+            return ServerStatus(False, self.home, url, pid, "", None, None, known)
+        return ServerStatus(
+            running=True,
+            home=self.home,
+            url=url,
+            pid=pid,
+            version=str(health.get("version") or ""),
+            api=health.get("api"),
+            started_at=info.get("started_at"),
+            message=f"running at {url}",
+        )
+
+    def log_tail(self, lines: int = 20) -> List[str]:
+        """The last lines that the server wrote."""
+        try:
+            with open(self.log_path, "rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - 400 * max(lines, 1)))
+                text = file.read().decode("utf-8", "replace")
+        except OSError:
+            return []
+        return text.splitlines()[-lines:]
+
+    def _answering(self) -> Optional[Address]:
+        address = self.find()
+        health = _health(address.url) if address else None
+        if address is None or health is None:
+            return None
+        if health.get("api") != API:
+            raise mismatch(address.url, str(health.get("version")), str(health.get("api")))
+        return address
+
+    def _start(self, deadline: float, patience: _Patience) -> Address:
+        _require_server_packages(self.home)
+        with suppress(FileNotFoundError):
+            os.unlink(self._stopped_path)
+        with open(self.log_path, "ab", buffering=0) as log:
+            began = log.seek(0, os.SEEK_END)
+            pid = _spawn(self.home, log.fileno())
+        while True:
+            address = self._answering()
+            if address is not None:
+                return address
+            if not _alive(pid):
+                address = self._answering()  # another server may hold the home
+                if address is not None:
+                    return address
+                raise self._failed("ended at once", began)
+            if time.monotonic() > deadline:
+                raise self._failed(f"did not answer within {self._timeout_s:.0f} s", began)
+            patience.tell(f"starting the Wherry server for {self.home} ...")
+            time.sleep(0.02)
+
+    def _failed(self, what: str, began: int) -> ServerUnavailableError:
+        with open(self.log_path, "rb") as file:
+            file.seek(began)
+            lines = file.read().decode("utf-8", "replace").strip().splitlines()
+        said = "\n".join(f"    {line}" for line in lines[-15:])
+        return ServerUnavailableError(
+            f"the Wherry server for {self.home} {what}" + (f":\n{said}" if said else ""),
+            hint=f"the whole log is {self.log_path}",
+        )
+
+    def _ask_to_stop(self, address: Address, pid: int) -> None:
+        client = Client(address, timeout_s=5.0)
+        try:
+            client.post("/server/stop", retry=True)
+        except (ServerUnavailableError, VersionMismatchError, AuthenticationException):
+            os.kill(pid, signal.SIGTERM)
+        finally:
+            client.close()
+
+    def _info(self) -> Optional[Dict[str, Any]]:
+        try:
+            with open(self.file_path, encoding="utf-8") as file:
+                info = loads(file.read())
+        except (OSError, ValueError):
+            return None
+        return info if isinstance(info, dict) and info.get("url") else None
+
+    def _token(self) -> Optional[str]:
+        path = os.path.join(self.home, "token")
+        try:
+            with open(path, encoding="utf-8") as file:
+                if os.fstat(file.fileno()).st_mode & 0o077:
+                    raise AuthenticationException(
+                        f"the token in {path} can be read by others and is not used",
+                        hint=f"chmod 600 {path}",
+                    )
+                return file.read().strip()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise AuthenticationException(f"the token in {path} cannot be read: {error}") from None
+
+
+class _Patience:
+    """Says once what is being waited for, when it takes more than a second."""
+
+    def __init__(self) -> None:
+        self._since = time.monotonic()
+        self._told = False
+
+    def tell(self, sentence: str) -> None:
+        if not self._told and time.monotonic() - self._since > 1.0:
+            self._told = True
+            say(sentence)
+
+
+class _StartLock:
+    """Held by the one client that starts the server. The kernel drops it with its holder."""
+
+    def __init__(self, path: str, deadline: float, patience: _Patience) -> None:
+        self._path = path
+        self._deadline = deadline
+        self._patience = patience
+        self._fd = -1
+
+    def __enter__(self) -> None:
+        import fcntl
+
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        while True:
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                if time.monotonic() > self._deadline:
+                    os.close(self._fd)
+                    raise ServerUnavailableError(
+                        f"another process has been starting the server for too long: {self._path}",
+                        hint="try again; `wherry server logs` says what it waits for",
+                    ) from None
+            else:
+                return
+            self._patience.tell("waiting for the Wherry server that another process starts ...")
+            time.sleep(0.02)
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+
+_children: List[int] = []
+
+
+def _spawn(home: str, log: int) -> int:
+    """Start the server detached: its own session, no terminal, no open file of ours."""
+    import subprocess
+
+    process = subprocess.Popen(
+        [sys.executable, "-m", "wherry.api"],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        cwd=home,
+        env=server_environment(home),
+        start_new_session=True,
+    )
+    _children.append(process.pid)
+    process.returncode = 0  # it outlives us: Popen must neither wait for it nor warn
+    return process.pid
+
+
+def _require_server_packages(home: str) -> None:
+    from importlib.util import find_spec
+
+    for name in ("wherry.api", "fastapi", "sqlalchemy", "uvicorn"):
+        if find_spec(name) is None:
+            raise ServerUnavailableError(
+                f"no server is running for {home}, and this Python has no {name} to start one",
+                hint="pip install 'wherry[server]', or set WHERRY_SERVER to a server that runs",
+            )
+
+
+def _health(url: str) -> Optional[Dict[str, Any]]:
+    """What the server says of itself, whatever its version; None if it says nothing."""
+    from http.client import HTTPConnection, HTTPException
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    connection = HTTPConnection(parts.hostname or "127.0.0.1", parts.port or 80, timeout=5.0)
+    try:
+        connection.request("GET", "/api/v1/health")
+        found = loads(connection.getresponse().read())
+    except (OSError, HTTPException, ValueError):
+        return None
+    finally:
+        connection.close()
+    return found if isinstance(found, dict) and "api" in found else None
+
+
+def _alive(pid: Any) -> bool:
+    _reap()
+    if not isinstance(pid, int) or pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except OSError:  # also EPERM: a process of someone else is not our server
+        return False
+    return not _zombie(pid)
+
+
+def _zombie(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[:1] == [b"Z"]
+    except OSError:
+        return False
+
+
+def _reap() -> None:
+    for pid in list(_children):
+        try:
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                _children.remove(pid)
+        except ChildProcessError:  # started before a fork, or waited for elsewhere
+            _children.remove(pid)

@@ -1,0 +1,71 @@
+"""The only place of the client that reads the environment and the settings file."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Mapping, NamedTuple, Optional
+
+from ..core.errors import UserErrorException
+from ..core.settings import FILE_NAME, Settings, home_of, resolve
+
+
+class RunContext(NamedTuple):
+    """What a runner tells the command that it executes."""
+
+    run_id: str
+    server: str
+    server_file: str
+    token: str
+    spool: str
+    workspace: str
+    experiment: str
+
+
+def load(env: Optional[Mapping[str, str]] = None, **flags: Any) -> Settings:
+    """The settings that hold here and now, each with its origin.
+
+    >>> load(workspace="churn").origin("workspace")
+    'flag'
+    """
+    env = os.environ if env is None else env
+    return resolve(flags, env, _file_text(os.path.join(home_of(flags, env), FILE_NAME)))
+
+
+def run_context(env: Optional[Mapping[str, str]] = None) -> Optional[RunContext]:
+    """The run that this process is a part of, if it is part of one."""
+    env = os.environ if env is None else env
+    run_id = env.get("WHERRY_RUN_ID") or env.get("AZUREML_RUN_ID")
+    if not run_id or not env.get("WHERRY_RUN_TOKEN"):
+        return None
+    return RunContext(
+        run_id=run_id,
+        server=env.get("WHERRY_SERVER", ""),
+        server_file=env.get("WHERRY_SERVER_FILE", ""),
+        token=env["WHERRY_RUN_TOKEN"],
+        spool=env.get("WHERRY_SPOOL", ""),
+        workspace=env.get("WHERRY_WORKSPACE") or env.get("AZUREML_ARM_WORKSPACE_NAME", ""),
+        experiment=env.get("WHERRY_EXPERIMENT") or env.get("AZUREML_ARM_PROJECT_NAME", ""),
+    )
+
+
+def server_environment(home: str) -> Dict[str, str]:
+    """The environment of a server that this process starts."""
+    env = {name: value for name, value in os.environ.items() if name not in _OF_A_RUN}
+    env["WHERRY_HOME"] = home
+    if env.get("PYTHONPATH"):  # the server runs in another folder
+        paths = env["PYTHONPATH"].split(os.pathsep)
+        env["PYTHONPATH"] = os.pathsep.join(os.path.abspath(path) for path in paths if path)
+    return env
+
+
+_OF_A_RUN = frozenset({"WHERRY_SERVER", "WHERRY_TOKEN", "WHERRY_RUN_ID", "WHERRY_RUN_TOKEN"})
+
+
+def _file_text(path: str) -> Optional[str]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserErrorException(f"the settings file {path} cannot be read: {error}") from None

@@ -1,0 +1,82 @@
+"""The file that a process writes its metrics to: each call one line, on disk when it returns."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any, Dict, Optional
+
+from .console import say
+from .values import lines
+
+ENDING = ".jsonl"
+
+
+class Spool:
+    """A folder with one file per process: ``metrics.<pid>.<random>.jsonl``.
+
+    A line is one ``write``, so that a killed process loses nothing of what it logged. Trouble is
+    told once and never raised.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._lock = threading.RLock()  # a signal handler may log, too
+        self._fd = -1
+        self._pid = 0
+        self._complained = False
+
+    def append(
+        self, kind: str, name: str, value: Any, step: Optional[int] = None, run_id: str = ""
+    ) -> None:
+        entry: Dict[str, Any] = {"t": time.time(), "k": kind, "n": name, "v": value}
+        if step is not None:
+            entry["s"] = step
+        if run_id:
+            entry["r"] = run_id
+        try:
+            for line in lines(entry):
+                self._write(line)
+        except (OSError, ValueError, TypeError, RecursionError) as error:
+            self.complain(f"metric {name!r} is not recorded: {error}")
+
+    def complain(self, sentence: str) -> None:
+        if not self._complained:
+            self._complained = True
+            say(f"warning: {sentence} (further problems of this kind are not told)")
+
+    def sizes(self) -> Dict[str, int]:
+        """How much every process has written, by the name of its stream."""
+        try:
+            with os.scandir(self.folder) as entries:
+                return {entry.name[: -len(ENDING)]: entry.stat().st_size for entry in entries}
+        except FileNotFoundError:
+            return {}
+
+    def close(self) -> None:
+        with self._lock:
+            if self._fd >= 0 and self._pid == os.getpid():
+                os.close(self._fd)
+            self._fd = -1
+
+    def _write(self, line: bytes) -> None:
+        if self._pid != os.getpid():  # a forked child has its own file, and its own lock
+            self._lock = threading.RLock()
+            self._fd = -1
+        with self._lock:
+            if self._fd < 0:
+                self._open()
+            written = os.write(self._fd, line)
+            if written != len(line):
+                os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
+                raise OSError("the disk is full")
+
+    def _open(self) -> None:
+        self._pid = os.getpid()
+        os.makedirs(self.folder, exist_ok=True)
+        # A second attempt in a new container has the first one's pid.
+        name = f"metrics.{self._pid}.{os.urandom(4).hex()}{ENDING}"
+        path = os.path.join(self.folder, name)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        self._fd = os.open(path, flags, 0o600)

@@ -1,0 +1,71 @@
+"""Waiting for a run, with its output shown as it comes, in Azure ML's words."""
+
+from __future__ import annotations
+
+from json import dumps
+from typing import Any, Dict
+
+from ..core.errors import ExperimentExecutionException
+from .console import LogText, echo
+from .details import failure
+from .handle import STD_LOG, TERMINAL
+
+_WAIT_S = 30.0
+_EARLY = ("NotStarted", "Queued", "Provisioning", "Starting")
+
+
+def wait(run: Any) -> Dict[str, Any]:
+    """The record of the run once it has ended."""
+    record: Dict[str, Any] = run._known()
+    while record["status"] not in TERMINAL:
+        record = run._await(record["status"], _WAIT_S, until="end")
+    return record
+
+
+def show(run: Any) -> Dict[str, Any]:
+    """The same, while its output is written to stdout."""
+    url = run.get_portal_url()
+    echo(f"RunId: {run.id}\nWeb View: {url}\n")
+    try:
+        _show_waiting(run)
+        _show_log(run)
+        record = wait(run)
+    except KeyboardInterrupt:
+        raise ExperimentExecutionException(
+            "The output streaming for the run interrupted. "
+            "But the run is still executing on the compute target.",
+            hint=f"cancel it with run.cancel() or: wherry job cancel {run.id}",
+        ) from None
+    echo(f"\nExecution Summary\n=================\nRunId: {run.id}\nWeb View: {url}\n")
+    return record
+
+
+def conclude(record: Dict[str, Any], *, shown: bool, raise_on_error: bool) -> None:
+    """Raise for a failed run, or print its error where that is asked for."""
+    if record["status"] != "Failed":
+        return
+    problem = failure(record)
+    if raise_on_error:
+        raise problem
+    if shown:
+        echo(f"\nError:\n{dumps(problem.error_details, indent=4)}\n")
+
+
+def _show_waiting(run: Any) -> None:
+    """Say what the run waits for, when it has to wait for more than a second."""
+    record = run._known()
+    told = ""
+    while record["status"] in _EARLY:
+        seen = record["status"]
+        record = run._await(seen, 1.0)
+        message = record.get("message") or ""
+        if record["status"] == seen and message and message != told:
+            told = message
+            echo(f"{seen}: {message}\n")
+
+
+def _show_log(run: Any) -> None:
+    echo(f"\nStreaming {STD_LOG}\n{'=' * (len(STD_LOG) + 10)}\n\n")
+    text = LogText()
+    run.stream_logs(lambda data: echo(text.feed(data)))
+    echo(text.end())

@@ -1,0 +1,343 @@
+"""Runs, their labels and their history. ``move`` is the only writer of a status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
+
+from wherry.core import records
+from wherry.core.errors import ConflictError, NotFoundError, WherryError
+from wherry.core.lifecycle import CANCEL_REQUESTED, TERMINAL, TRANSITIONS, Reason, Status
+
+from .tables import events, experiments, labels, runs, workspaces
+
+TAG, PROPERTY = "tag", "property"
+
+RunRow = Row[Any]
+
+
+class StaleError(WherryError):
+    """The run changed meanwhile."""
+
+
+class Change(NamedTuple):
+    """What a move brings with it."""
+
+    reason: Reason | None = None
+    message: str = ""
+    error: Mapping[str, Any] | None = None
+    started_at: datetime | None = None
+
+
+NO_CHANGE = Change()
+
+
+def add(
+    connection: Connection,
+    fields: Mapping[str, Any],
+    tags: Mapping[str, str],
+    properties: Mapping[str, str],
+) -> None:
+    """A new run with its first event."""
+    seq = connection.execute(insert(runs).values(**fields).returning(runs.c.seq)).scalar_one()
+    _insert_labels(connection, seq, TAG, tags)
+    _insert_labels(connection, seq, PROPERTY, properties)
+    _record(
+        connection, fields["id"], fields["submitted_at"], None, Status(fields["status"]), Change()
+    )
+
+
+def find(connection: Connection, run_id: str) -> RunRow | None:
+    return connection.execute(_joined().where(runs.c.id == run_id)).first()
+
+
+def get(connection: Connection, run_id: str) -> RunRow:
+    row = find(connection, run_id)
+    if row is None:
+        raise NotFoundError(f"there is no run {run_id!r}")
+    return row
+
+
+def by_key(connection: Connection, workspace_id: str, key: str) -> RunRow | None:
+    return connection.execute(
+        _joined().where(runs.c.workspace_id == workspace_id, runs.c.submission_key == key)
+    ).first()
+
+
+def starting_with(
+    connection: Connection, workspace_id: str, prefix: str, limit: int
+) -> list[RunRow]:
+    """Runs whose id begins with ``prefix``, or whose random ending or display name matches it."""
+    mine = _joined().where(runs.c.workspace_id == workspace_id).order_by(runs.c.seq.desc())
+    by_id = mine.where(runs.c.id.startswith(prefix, autoescape=True)).limit(limit)
+    found = list(connection.execute(by_id))
+    if found:
+        return found
+    by_name = mine.where(
+        runs.c.id.endswith("_" + prefix, autoescape=True) | (runs.c.display_name == prefix)
+    )
+    return list(connection.execute(by_name.limit(limit)))
+
+
+def move(
+    connection: Connection, row: RunRow, status: Status, now: datetime, change: Change = NO_CHANGE
+) -> None:
+    """Give the run its new status, if nothing else has moved it since ``row`` was read."""
+    before = Status(row.status)
+    if status not in TRANSITIONS[before]:
+        raise WherryError(f"run {row.id} cannot go from {before.value} to {status.value}")
+    values: dict[str, Any] = {
+        "status": status.value,
+        "reason": change.reason.value if change.reason else None,
+        "message": change.message,
+        "version": row.version + 1,
+    }
+    if row.started_at is None and (status is Status.RUNNING or change.started_at):
+        values["started_at"] = change.started_at or now
+    if status.terminal:
+        values.update(ended_at=now, error=dict(change.error) if change.error else None)
+    moved = connection.execute(
+        update(runs).where(runs.c.seq == row.seq, runs.c.version == row.version).values(**values)
+    )
+    if moved.rowcount != 1:
+        raise StaleError(f"run {row.id} changed meanwhile")
+    _record(connection, row.id, now, before, status, change)
+
+
+def update_fields(connection: Connection, row: RunRow, changes: Mapping[str, Any]) -> None:
+    """Anything but the status."""
+    if "status" in changes:
+        raise WherryError("a status is changed by move() alone")
+    connection.execute(update(runs).where(runs.c.seq == row.seq).values(**changes))
+
+
+def request_cancel(connection: Connection, row: RunRow, now: datetime) -> None:
+    connection.execute(
+        update(runs)
+        .where(runs.c.seq == row.seq, runs.c.cancel_requested_at.is_(None))
+        .values(cancel_requested_at=now)
+    )
+
+
+def queued(connection: Connection, target: str, limit: int) -> list[RunRow]:
+    """The head of a target's queue, oldest first, with what each asks for."""
+    query = (
+        select(runs)
+        .where(runs.c.target == target, runs.c.status == Status.QUEUED.value)
+        .order_by(runs.c.seq)
+        .limit(limit)
+    )
+    return list(connection.execute(query))
+
+
+def queued_to_cancel(connection: Connection, target: str) -> list[RunRow]:
+    query = select(runs).where(
+        runs.c.target == target,
+        runs.c.status == Status.QUEUED.value,
+        runs.c.cancel_requested_at.is_not(None),
+    )
+    return list(connection.execute(query))
+
+
+def silent_since(connection: Connection, before: datetime) -> list[RunRow]:
+    """Runs driven by a client that has not been heard of since ``before``."""
+    query = select(runs).where(
+        runs.c.target.is_(None),
+        runs.c.status.in_([Status.RUNNING.value, Status.NOT_RESPONDING.value]),
+        runs.c.heartbeat_at < before,
+    )
+    return list(connection.execute(query))
+
+
+def ahead(connection: Connection, row: RunRow, limit: int = 1000) -> int:
+    """How many queued runs of the same target come first, counted up to ``limit``."""
+    first = (
+        select(runs.c.seq)
+        .where(
+            runs.c.target == row.target,
+            runs.c.status == Status.QUEUED.value,
+            runs.c.seq < row.seq,
+        )
+        .limit(limit)
+        .subquery()
+    )
+    return connection.execute(select(func.count()).select_from(first)).scalar_one()
+
+
+def set_labels(
+    connection: Connection,
+    row: RunRow,
+    kind: str,
+    changes: Mapping[str, str],
+    removed: Iterable[str] = (),
+) -> None:
+    """Tags may change; a property, once set, stays."""
+    keys = [*changes, *removed]
+    if not keys:
+        return
+    present = _labels(connection, [row.seq], kind).get(row.seq, {})
+    if kind == PROPERTY:
+        for key, value in changes.items():
+            if key in present and present[key] != value:
+                raise ConflictError(
+                    f"property {key!r} of run {row.id} is {present[key]!r} already",
+                    hint="properties cannot be changed; use a tag",
+                )
+        changes = {key: value for key, value in changes.items() if key not in present}
+    else:
+        connection.execute(
+            delete(labels).where(
+                labels.c.run_seq == row.seq, labels.c.kind == kind, labels.c.key.in_(keys)
+            )
+        )
+    _insert_labels(connection, row.seq, kind, changes)
+
+
+def children(connection: Connection, run_id: str, *, recursive: bool) -> list[RunRow]:
+    if not recursive:
+        query = _joined().where(runs.c.parent_id == run_id)
+        return list(connection.execute(query.order_by(runs.c.seq.desc())))
+    below = (
+        select(runs.c.id, runs.c.parent_id)
+        .where(runs.c.parent_id == run_id)
+        .cte("below", recursive=True)
+    )
+    below = below.union_all(
+        select(runs.c.id, runs.c.parent_id).join(below, runs.c.parent_id == below.c.id)
+    )
+    query = _joined().where(runs.c.id.in_(select(below.c.id)))
+    return list(connection.execute(query.order_by(runs.c.seq.desc())))
+
+
+def descends_from(connection: Connection, run_id: str, ancestor_id: str) -> bool:
+    """Whether the run is the ancestor itself or below it."""
+    current: str | None = run_id
+    for _ in range(100):
+        if current is None or current == ancestor_id:
+            break
+        current = connection.execute(select(runs.c.parent_id).where(runs.c.id == current)).scalar()
+    return current == ancestor_id
+
+
+def history(connection: Connection, run_id: str) -> list[records.Event]:
+    rows = connection.execute(select(events).where(events.c.run_id == run_id).order_by(events.c.id))
+    return [
+        records.Event(row.at, row.from_status, row.to_status, row.reason, row.message)
+        for row in rows
+    ]
+
+
+def remove(connection: Connection, rows: Sequence[RunRow]) -> None:
+    for row in rows:
+        connection.execute(delete(labels).where(labels.c.run_seq == row.seq))
+        connection.execute(delete(events).where(events.c.run_id == row.id))
+        connection.execute(delete(runs).where(runs.c.seq == row.seq))
+
+
+def counts(connection: Connection) -> dict[str, int]:
+    rows = connection.execute(select(runs.c.status, func.count()).group_by(runs.c.status))
+    return {str(status): count for status, count in rows}
+
+
+def to_records(
+    connection: Connection, rows: Sequence[RunRow], *, spec: bool = False
+) -> list[records.Run]:
+    seqs = [row.seq for row in rows]
+    tags, properties = (_labels(connection, seqs, kind) for kind in (TAG, PROPERTY))
+    return [
+        _to_record(row, tags.get(row.seq, {}), properties.get(row.seq, {}), spec) for row in rows
+    ]
+
+
+def shown_status(row: RunRow) -> str:
+    if row.cancel_requested_at is not None and Status(row.status) not in TERMINAL:
+        return CANCEL_REQUESTED
+    return str(row.status)
+
+
+def joined() -> Select[Any]:
+    """Runs with the names of their experiment and workspace."""
+    return _joined()
+
+
+def _joined() -> Select[Any]:
+    return (
+        select(runs, experiments.c.name.label("experiment"), workspaces.c.name.label("workspace"))
+        .join(experiments, experiments.c.id == runs.c.experiment_id)
+        .join(workspaces, workspaces.c.id == runs.c.workspace_id)
+    )
+
+
+def _to_record(
+    row: RunRow, tags: dict[str, str], properties: dict[str, str], spec: bool
+) -> records.Run:
+    return records.Run(
+        id=row.id,
+        number=row.number,
+        workspace=row.workspace,
+        experiment=row.experiment,
+        parent_id=row.parent_id,
+        root_id=row.root_id,
+        type=row.type,
+        display_name=row.display_name,
+        description=row.description,
+        status=shown_status(row),
+        reason=row.reason,
+        message=row.message,
+        error=row.error,
+        target=row.target,
+        snapshot_id=row.snapshot_id,
+        attempt=row.attempt_count,
+        submitted_by=row.submitted_by,
+        submitted_at=row.submitted_at,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        archived_at=row.archived_at,
+        tags=tags,
+        properties=properties,
+        spec=row.spec if spec else None,
+    )
+
+
+def _labels(connection: Connection, seqs: Sequence[int], kind: str) -> dict[int, dict[str, str]]:
+    found: dict[int, dict[str, str]] = {}
+    if seqs:
+        rows = connection.execute(
+            select(labels.c.run_seq, labels.c.key, labels.c.value)
+            .where(labels.c.run_seq.in_(seqs), labels.c.kind == kind)
+            .order_by(labels.c.key)
+        )
+        for seq, key, value in rows:
+            found.setdefault(seq, {})[key] = value
+    return found
+
+
+def _insert_labels(connection: Connection, seq: int, kind: str, values: Mapping[str, str]) -> None:
+    if values:
+        connection.execute(
+            insert(labels),
+            [{"run_seq": seq, "kind": kind, "key": k, "value": v} for k, v in values.items()],
+        )
+
+
+def _record(
+    connection: Connection,
+    run_id: str,
+    now: datetime,
+    before: Status | None,
+    after: Status,
+    change: Change,
+) -> None:
+    connection.execute(
+        insert(events).values(
+            run_id=run_id,
+            at=now,
+            from_status=before.value if before else None,
+            to_status=after.value,
+            reason=change.reason.value if change.reason else None,
+            message=change.message,
+        )
+    )

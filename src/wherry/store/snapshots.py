@@ -1,0 +1,41 @@
+"""Which snapshots a workspace has; their file lists are blobs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import Connection, insert, select
+
+from .tables import snapshots
+
+
+def has(connection: Connection, workspace_id: str, snapshot_id: str) -> bool:
+    query = select(snapshots.c.id).where(
+        snapshots.c.workspace_id == workspace_id, snapshots.c.id == snapshot_id
+    )
+    return connection.execute(query).first() is not None
+
+
+def add(
+    connection: Connection,
+    workspace_id: str,
+    snapshot_id: str,
+    file_count: int,
+    size: int,
+    now: datetime,
+) -> None:
+    if not has(connection, workspace_id, snapshot_id):
+        connection.execute(
+            insert(snapshots).values(
+                workspace_id=workspace_id,
+                id=snapshot_id,
+                file_count=file_count,
+                size_bytes=size,
+                created_at=now,
+            )
+        )
+
+
+def workspaces_of(connection: Connection, snapshot_id: str) -> list[str]:
+    query = select(snapshots.c.workspace_id).where(snapshots.c.id == snapshot_id)
+    return list(connection.execute(query).scalars())

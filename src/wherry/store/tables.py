@@ -1,0 +1,232 @@
+"""All tables, the same on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeDecorator
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+class Timestamp(TypeDecorator[datetime]):
+    """An aware UTC time, kept as microseconds since 1970: exact, small and sortable anywhere."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+        return None if value is None else round(value.timestamp() * 1_000_000)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        return None if value is None else datetime.fromtimestamp(value / 1_000_000, UTC)
+
+
+# SQLite counts by itself only in a column of exactly this type.
+_RowId = BigInteger().with_variant(Integer, "sqlite")
+
+workspaces = Table(
+    "workspaces",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("name", String(255), nullable=False, unique=True),
+    Column("description", Text, nullable=False, default=""),
+    Column("tags", JSON, nullable=False),
+    Column("created_at", Timestamp, nullable=False),
+)
+
+experiments = Table(
+    "experiments",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("workspace_id", ForeignKey("workspaces.id"), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("description", Text, nullable=False, default=""),
+    Column("tags", JSON, nullable=False),
+    Column("created_at", Timestamp, nullable=False),
+    Column("archived_at", Timestamp),
+    Column("run_count", Integer, nullable=False, default=0),
+    UniqueConstraint("workspace_id", "name"),
+)
+
+snapshots = Table(
+    "snapshots",
+    metadata,
+    Column("workspace_id", ForeignKey("workspaces.id"), primary_key=True),
+    Column("id", String(64), primary_key=True),
+    Column("file_count", Integer, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("created_at", Timestamp, nullable=False),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("seq", _RowId, primary_key=True, autoincrement=True),
+    Column("id", String(300), nullable=False, unique=True),
+    Column("workspace_id", ForeignKey("workspaces.id"), nullable=False),
+    Column("experiment_id", ForeignKey("experiments.id"), nullable=False),
+    Column("parent_id", String(300)),
+    Column("root_id", String(300), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("type", String(64)),
+    Column("display_name", Text, nullable=False, default=""),
+    Column("description", Text, nullable=False, default=""),
+    Column("status", String(20), nullable=False),
+    Column("reason", String(32)),
+    Column("message", Text, nullable=False, default=""),
+    Column("error", JSON),
+    Column("target", String(255)),
+    Column("spec", JSON),
+    Column("cpu", Double, nullable=False, default=0.0),
+    Column("memory_bytes", BigInteger, nullable=False, default=0),
+    Column("gpu", Integer, nullable=False, default=0),
+    Column("snapshot_id", String(64)),
+    Column("submission_key", String(255)),
+    Column("submitted_by", String(255), nullable=False, default=""),
+    Column("submitted_at", Timestamp, nullable=False),
+    Column("started_at", Timestamp),
+    Column("ended_at", Timestamp),
+    Column("cancel_requested_at", Timestamp),
+    Column("archived_at", Timestamp),
+    Column("heartbeat_at", Timestamp),
+    Column("attempt_count", Integer, nullable=False, default=0),
+    Column("version", Integer, nullable=False, default=0),
+    UniqueConstraint("workspace_id", "submission_key"),
+    Index("ix_runs_workspace_id_seq", "workspace_id", "seq"),
+    Index("ix_runs_experiment_id_seq", "experiment_id", "seq"),
+    Index("ix_runs_target_status_seq", "target", "status", "seq"),
+    Index("ix_runs_workspace_id_status_seq", "workspace_id", "status", "seq"),
+    Index("ix_runs_parent_id", "parent_id"),
+    Index("ix_runs_root_id", "root_id"),
+)
+
+labels = Table(
+    "run_labels",
+    metadata,
+    Column("run_seq", ForeignKey("runs.seq"), primary_key=True),
+    Column("kind", String(8), primary_key=True),
+    Column("key", String(255), primary_key=True),
+    Column("value", Text, nullable=False),
+    Index("ix_run_labels_kind_key_run_seq", "kind", "key", "run_seq"),
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("run_id", String(300), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("target", String(255), nullable=False),
+    Column("handle", Text),
+    Column("stage", String(16)),
+    Column("exit", JSON),
+    Column("phase", String(16), nullable=False, default="unknown"),
+    Column("detail", Text, nullable=False, default=""),
+    Column("cpu", Double, nullable=False),
+    Column("memory_bytes", BigInteger, nullable=False),
+    Column("gpus", JSON, nullable=False),
+    Column("created_at", Timestamp, nullable=False),
+    Column("heartbeat_at", Timestamp),
+    Column("gone_since", Timestamp),
+    Column("cancel_sent_at", Timestamp),
+    Column("force_sent_at", Timestamp),
+    Column("ended_at", Timestamp),
+    Column("released_at", Timestamp),
+    UniqueConstraint("run_id", "number"),
+    Index("ix_attempts_target_ended_at_released_at", "target", "ended_at", "released_at"),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", _RowId, primary_key=True, autoincrement=True),
+    Column("run_id", String(300), nullable=False, index=True),
+    Column("at", Timestamp, nullable=False),
+    Column("from_status", String(20)),
+    Column("to_status", String(20), nullable=False),
+    Column("reason", String(32)),
+    Column("message", Text, nullable=False, default=""),
+)
+
+files = Table(
+    "files",
+    metadata,
+    Column("run_id", String(300), primary_key=True),
+    Column("path", String(1024), primary_key=True),
+    Column("digest", String(64), nullable=False, index=True),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("modified_at", Timestamp, nullable=False),
+)
+
+series = Table(
+    "metrics",
+    metadata,
+    Column("id", _RowId, primary_key=True, autoincrement=True),
+    Column("run_id", String(300), nullable=False),
+    Column("name", String(1000), nullable=False),
+    Column("kind", String(8), nullable=False),
+    Column("point_count", Integer, nullable=False, default=0),
+    UniqueConstraint("run_id", "name"),
+)
+
+points = Table(
+    "metric_points",
+    metadata,
+    Column("metric_id", ForeignKey("metrics.id"), primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("at", Timestamp, nullable=False),
+    Column("step", BigInteger),
+    Column("value", Double),
+    # What a double cannot hold exactly: integers, text, lists, rows, tables.
+    Column("data", Text),
+)
+
+streams = Table(
+    "streams",
+    metadata,
+    Column("run_id", String(300), primary_key=True),
+    Column("name", String(100), primary_key=True),
+    Column("size_bytes", BigInteger, nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("name", String(255), nullable=False),
+    Column("hash", String(64), nullable=False, unique=True),
+    Column("created_at", Timestamp, nullable=False),
+    Column("revoked_at", Timestamp),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", String(255), primary_key=True),
+    Column("owner", String(64), nullable=False),
+    Column("expires_at", Timestamp, nullable=False),
+)

@@ -1,0 +1,147 @@
+"""Workspaces and their experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from wherry.core.errors import ConflictError, NotFoundError
+from wherry.core.ids import new_uuid
+from wherry.core.records import Experiment, Workspace
+
+from .tables import experiments, runs, snapshots, workspaces
+
+
+def create(
+    connection: Connection, name: str, now: datetime, description: str, tags: Mapping[str, str]
+) -> Workspace:
+    record = Workspace(new_uuid(), name, description, dict(tags), now)
+    try:
+        connection.execute(insert(workspaces).values(**_fields(record)))
+    except IntegrityError:
+        raise ConflictError(
+            f"workspace {name!r} exists already", hint="pass exist_ok=True to use it"
+        ) from None
+    return record
+
+
+def find(connection: Connection, name: str) -> Workspace | None:
+    row = connection.execute(select(workspaces).where(workspaces.c.name == name)).first()
+    return Workspace(**row._mapping) if row else None
+
+
+def get(connection: Connection, name: str) -> Workspace:
+    workspace = find(connection, name)
+    if workspace is None:
+        raise NotFoundError(
+            f"there is no workspace {name!r}", hint=f"make it with: wherry workspace create {name}"
+        )
+    return workspace
+
+
+def every(connection: Connection) -> list[Workspace]:
+    rows = connection.execute(select(workspaces).order_by(workspaces.c.created_at))
+    return [Workspace(**row._mapping) for row in rows]
+
+
+def remove(connection: Connection, workspace: Workspace) -> None:
+    """The workspace and its experiments; its runs must be gone."""
+    held = select(func.count()).select_from(runs).where(runs.c.workspace_id == workspace.id)
+    if connection.execute(held).scalar():
+        raise ConflictError(f"workspace {workspace.name!r} still has runs")
+    for table in (experiments, snapshots):
+        connection.execute(delete(table).where(table.c.workspace_id == workspace.id))
+    connection.execute(delete(workspaces).where(workspaces.c.id == workspace.id))
+
+
+def ensure_experiment(
+    connection: Connection, workspace: Workspace, name: str, now: datetime
+) -> Experiment:
+    """The experiment, made if need be, and taken out of the archive."""
+    experiment = find_experiment(connection, workspace, name)
+    if experiment is None:
+        record = Experiment(new_uuid(), name, workspace.name, "", {}, now)
+        fields = _fields(record)
+        del fields["workspace"]
+        connection.execute(
+            insert(experiments).values(**fields, workspace_id=workspace.id, run_count=0)
+        )
+        return record
+    if experiment.archived_at is not None:
+        update_experiment(connection, experiment, {"archived_at": None})
+    return experiment
+
+
+def find_experiment(connection: Connection, workspace: Workspace, name: str) -> Experiment | None:
+    row = connection.execute(
+        select(experiments).where(
+            experiments.c.workspace_id == workspace.id, experiments.c.name == name
+        )
+    ).first()
+    return _experiment(row, workspace) if row else None
+
+
+def get_experiment(connection: Connection, workspace: Workspace, name: str) -> Experiment:
+    experiment = find_experiment(connection, workspace, name)
+    if experiment is None:
+        raise NotFoundError(f"workspace {workspace.name!r} has no experiment {name!r}")
+    return experiment
+
+
+def list_experiments(
+    connection: Connection, workspace: Workspace, *, archived: bool
+) -> list[Experiment]:
+    query = select(experiments).where(experiments.c.workspace_id == workspace.id)
+    if not archived:
+        query = query.where(experiments.c.archived_at.is_(None))
+    rows = connection.execute(query.order_by(experiments.c.created_at))
+    return [_experiment(row, workspace) for row in rows]
+
+
+def update_experiment(
+    connection: Connection, experiment: Experiment, changes: Mapping[str, Any]
+) -> None:
+    connection.execute(
+        update(experiments).where(experiments.c.id == experiment.id).values(**changes)
+    )
+
+
+def remove_experiment(connection: Connection, experiment: Experiment) -> None:
+    held = select(func.count()).select_from(runs).where(runs.c.experiment_id == experiment.id)
+    count = connection.execute(held).scalar()
+    if count:
+        raise ConflictError(
+            f"experiment {experiment.name!r} has {count} runs", hint="archive it, or delete them"
+        )
+    connection.execute(delete(experiments).where(experiments.c.id == experiment.id))
+
+
+def next_number(connection: Connection, experiment: Experiment, count: int = 1) -> int:
+    """The first of ``count`` run numbers, taken for good."""
+    last = connection.execute(
+        update(experiments)
+        .where(experiments.c.id == experiment.id)
+        .values(run_count=experiments.c.run_count + count)
+        .returning(experiments.c.run_count)
+    ).scalar_one()
+    return int(last) - count + 1
+
+
+def _experiment(row: Row[Any], workspace: Workspace) -> Experiment:
+    return Experiment(
+        id=row.id,
+        name=row.name,
+        workspace=workspace.name,
+        description=row.description,
+        tags=row.tags,
+        created_at=row.created_at,
+        archived_at=row.archived_at,
+    )
+
+
+def _fields(record: Workspace | Experiment) -> dict[str, Any]:
+    return dict(record.__dict__)

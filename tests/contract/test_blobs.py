@@ -1,0 +1,110 @@
+"""Blobs and logs keep their promises."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wherry.blobs.folder import FolderBlobStore, FolderLogStore
+from wherry.core.errors import ConflictError, NotFoundError, UserErrorException
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> FolderBlobStore:
+    return FolderBlobStore(tmp_path / "blobs")
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> FolderLogStore:
+    return FolderLogStore(tmp_path / "logs")
+
+
+def test_content_comes_back(blobs: FolderBlobStore) -> None:
+    blob = blobs.put([b"ab", b"c"])
+    assert (blob.digest, blob.size) == (hashlib.sha256(b"abc").hexdigest(), 3)
+    assert blobs.has(blob.digest)
+    with blobs.open(blob.digest) as file:
+        assert file.read() == b"abc"
+    assert blobs.put([b"abc"]) == blob
+    assert list(blobs.digests()) == [blob.digest]
+    blobs.remove(blob.digest)
+    blobs.remove(blob.digest)
+    assert not blobs.has(blob.digest)
+    with pytest.raises(NotFoundError):
+        blobs.open(blob.digest)
+
+
+def test_other_content_than_announced_is_not_kept(blobs: FolderBlobStore, tmp_path: Path) -> None:
+    with pytest.raises(UserErrorException, match="changed while it was sent"):
+        blobs.put([b"abc"], expected="0" * 64)
+    assert list(blobs.digests()) == []
+    assert list((tmp_path / "blobs" / "incoming").iterdir()) == []
+
+
+def test_a_body_that_breaks_off_leaves_nothing(blobs: FolderBlobStore, tmp_path: Path) -> None:
+    def breaking() -> object:
+        yield b"abc"
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        blobs.put(breaking())  # type: ignore[arg-type]
+    assert list((tmp_path / "blobs" / "incoming").iterdir()) == []
+
+
+@pytest.mark.parametrize("digest", ["../../etc/passwd", "", "A" * 64, "0" * 63, "0" * 64 + "\n"])
+def test_only_digests_name_blobs(blobs: FolderBlobStore, digest: str) -> None:
+    with pytest.raises(UserErrorException):
+        blobs.open(digest)
+
+
+def test_many_writers_of_one_blob(blobs: FolderBlobStore) -> None:
+    threads = [threading.Thread(target=blobs.put, args=([b"same" * 10000],)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(list(blobs.digests())) == 1
+
+
+def test_a_log_takes_each_byte_once(logs: FolderLogStore) -> None:
+    assert logs.append("k", 0, b"hello") == 5
+    assert logs.append("k", 0, b"hello") == 5
+    assert logs.append("k", 3, b"lo world") == 11
+    assert logs.read("k", 0, 100) == b"hello world"
+    assert logs.read("k", 6, 3) == b"wor"
+    with pytest.raises(ConflictError) as caught:
+        logs.append("k", 12, b"x")
+    assert caught.value.fields == {"size": 11}
+    assert logs.size("other") == 0
+    assert logs.read("other", 0, 10) == b""
+    logs.remove("k")
+    logs.remove("k")
+    assert logs.size("k") == 0
+
+
+def test_keys_never_become_paths(logs: FolderLogStore, tmp_path: Path) -> None:
+    logs.append("../../../escape/\0odd", 0, b"x")
+    outside = [path for path in tmp_path.rglob("*") if "escape" in path.name]
+    assert outside == []
+    assert os.listdir(tmp_path) == ["logs"]
+
+
+@given(
+    data=st.binary(max_size=500), cuts=st.lists(st.tuples(st.integers(0, 500), st.integers(0, 200)))
+)
+def test_however_it_is_sent_again_a_log_is_whole(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, cuts: list[tuple[int, int]]
+) -> None:
+    logs = FolderLogStore(tmp_path_factory.mktemp("logs"))
+    for offset, length in cuts:
+        offset = min(offset, logs.size("k"))
+        logs.append("k", offset, data[offset : offset + length])
+    size = logs.size("k")
+    logs.append("k", size, data[size:])
+    assert logs.read("k", 0, 1000) == data

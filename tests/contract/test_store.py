@@ -1,0 +1,307 @@
+"""The store keeps its promises on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import math
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+
+from wherry.core.errors import ConflictError, NotFoundError, UserErrorException, WherryError
+from wherry.core.lifecycle import Reason, Status
+from wherry.core.metrics import Logged
+from wherry.core.placement import Placement
+from wherry.core.resources import Resources
+from wherry.store import attempts, files, leases, listing, runs, tokens, tracking, workspaces
+from wherry.store.database import Database
+from wherry.store.listing import Filter
+from wherry.store.tables import events
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+
+
+def add_run(database: Database, run_id: str, **fields: Any) -> None:
+    tags, properties = fields.pop("tags", {}), fields.pop("properties", {})
+    experiment_name = fields.pop("experiment", "e")
+    with database.write() as connection:
+        workspace = workspaces.find(connection, "w") or workspaces.create(
+            connection, "w", NOW, "", {}
+        )
+        experiment = workspaces.ensure_experiment(connection, workspace, experiment_name, NOW)
+        row = {
+            "id": run_id,
+            "workspace_id": workspace.id,
+            "experiment_id": experiment.id,
+            "root_id": run_id,
+            "number": workspaces.next_number(connection, experiment),
+            "status": "Queued",
+            "target": "local",
+            "cpu": 1.0,
+            "submitted_at": NOW,
+            **fields,
+        }
+        runs.add(connection, row, tags, properties)
+
+
+def page(database: Database, wanted: Filter, limit: int = 50, cursor: str | None = None) -> Any:
+    with database.read() as connection:
+        workspace = workspaces.get(connection, "w")
+        return listing.page(connection, workspace.id, wanted, limit, cursor)
+
+
+def ids(database: Database, **wanted: Any) -> list[str]:
+    return [run.id for run in page(database, Filter(**wanted)).items]
+
+
+def test_a_run_comes_back_as_it_was(database: Database) -> None:
+    add_run(database, "r1", tags={"a": "1"}, properties={"p": "x"}, spec={"script": "t.py"})
+    with database.read() as connection:
+        record = runs.to_records(connection, [runs.get(connection, "r1")], spec=True)[0]
+    assert record.submitted_at == NOW
+    assert (record.workspace, record.experiment, record.number) == ("w", "e", 1)
+    assert (record.tags, record.properties) == ({"a": "1"}, {"p": "x"})
+    assert record.spec == {"script": "t.py"}
+    assert record.to_dict()["submitted_at"] == "2026-01-02T03:04:05.678901Z"
+
+
+def test_move_checks_the_table_writes_an_event_and_fences_the_late(database: Database) -> None:
+    add_run(database, "r1")
+    with database.write() as connection:
+        stale = runs.get(connection, "r1")
+        runs.move(connection, stale, Status.STARTING, NOW)
+        runs.move(connection, runs.get(connection, "r1"), Status.RUNNING, NOW)
+        with pytest.raises(runs.StaleError):
+            runs.move(connection, stale, Status.STARTING, NOW)
+        with pytest.raises(WherryError, match="cannot go from Running to Starting"):
+            runs.move(connection, runs.get(connection, "r1"), Status.STARTING, NOW)
+        change = runs.Change(Reason.EXIT_CODE, "exited with code 1", {"exit_code": 1})
+        end = NOW + timedelta(seconds=5)
+        runs.move(connection, runs.get(connection, "r1"), Status.FAILED, end, change)
+        row = runs.get(connection, "r1")
+    assert (row.started_at, row.ended_at, row.error) == (NOW, end, {"exit_code": 1})
+    with database.read() as connection:
+        told = [(event.from_status, event.to_status) for event in runs.history(connection, "r1")]
+    assert told == [
+        (None, "Queued"),
+        ("Queued", "Starting"),
+        ("Starting", "Running"),
+        ("Running", "Failed"),
+    ]
+
+
+def test_nothing_else_writes_a_status(database: Database) -> None:
+    add_run(database, "r1")
+    with database.write() as connection, pytest.raises(WherryError):
+        runs.update_fields(connection, runs.get(connection, "r1"), {"status": "Completed"})
+
+
+def test_a_failed_transaction_leaves_nothing(database: Database) -> None:
+    add_run(database, "r1")
+    with pytest.raises(IntegrityError):
+        add_run(database, "r1")
+    with database.read() as connection:
+        assert len(list(connection.execute(select(events)))) == 1
+
+
+def test_pages_follow_each_other_without_gaps_or_repeats(database: Database) -> None:
+    for index in range(7):
+        add_run(database, f"r{index}", display_name=f"name-{index % 3}")
+    for order in ("-submitted_at", "submitted_at", "display_name", "-ended_at", "-number"):
+        seen: list[str] = []
+        cursor = None
+        while True:
+            got = page(database, Filter(order_by=order), limit=3, cursor=cursor)
+            seen += [run.id for run in got.items]
+            cursor = got.next_cursor
+            if cursor is None:
+                break
+        assert sorted(seen) == [f"r{index}" for index in range(7)], order
+    assert ids(database)[0] == "r6"
+    assert ids(database, order_by="submitted_at")[0] == "r0"
+
+
+def test_filters(database: Database) -> None:
+    add_run(database, "r1", tags={"kind": "a", "x": "1"})
+    add_run(database, "r2", tags={"kind": "b"}, experiment="other", type="azureml.scriptrun")
+    add_run(database, "r3", parent_id="r1", root_id="r1", properties={"p": "1"})
+    add_run(database, "r4", archived_at=NOW)
+    add_run(database, "r5", cancel_requested_at=NOW)
+    assert ids(database) == ["r5", "r2", "r1"]
+    assert ids(database, tags={"kind": "a"}) == ["r1"]
+    assert ids(database, tags={"kind": None}) == ["r2", "r1"]
+    assert ids(database, properties={"p": "1"}, include_children=True) == ["r3"]
+    assert ids(database, parent_id="r1") == ["r3"]
+    assert ids(database, experiment="other") == ["r2"]
+    assert ids(database, type="azureml.scriptrun") == ["r2"]
+    assert ids(database, archived="archived") == ["r4"]
+    assert ids(database, archived="all") == ["r5", "r4", "r2", "r1"]
+    assert ids(database, statuses=["CancelRequested"]) == ["r5"]
+    assert ids(database, statuses=["Queued"]) == ["r2", "r1"]
+    assert ids(database, target="elsewhere") == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "cursor"),
+    [
+        (Filter(order_by="colour"), None),
+        (Filter(statuses=["Odd"]), None),
+        (Filter(), "not a cursor"),
+        (Filter(), "WzEsMl0="),
+    ],
+)
+def test_a_listing_that_makes_no_sense_is_refused(
+    database: Database, wanted: Filter, cursor: str | None
+) -> None:
+    add_run(database, "r1")
+    with pytest.raises(UserErrorException):
+        page(database, wanted, cursor=cursor)
+
+
+def test_tags_change_and_properties_do_not(database: Database) -> None:
+    add_run(database, "r1", tags={"a": "1", "b": "2"}, properties={"p": "1"})
+    with database.write() as connection:
+        row = runs.get(connection, "r1")
+        runs.set_labels(connection, row, runs.TAG, {"a": "9", "c": "3"}, ["b"])
+        runs.set_labels(connection, row, runs.PROPERTY, {"p": "1", "q": "2"})
+        with pytest.raises(ConflictError, match="property 'p'"):
+            runs.set_labels(connection, row, runs.PROPERTY, {"p": "2"})
+        record = runs.to_records(connection, [row])[0]
+    assert record.tags == {"a": "9", "c": "3"}
+    assert record.properties == {"p": "1", "q": "2"}
+
+
+def test_short_ids(database: Database) -> None:
+    for run_id in ("exp_100_aaaa", "exp_100_aabb", "exp_200_cccc"):
+        add_run(database, run_id, display_name=f"nice-{run_id[-1]}")
+
+    def found(text: str) -> list[str]:
+        with database.read() as connection:
+            workspace = workspaces.get(connection, "w")
+            rows = runs.starting_with(connection, workspace.id, text, 10)
+            return [row.id for row in rows]
+
+    assert found("exp_2") == ["exp_200_cccc"]
+    assert found("exp_100") == ["exp_100_aabb", "exp_100_aaaa"]
+    assert found("cccc") == ["exp_200_cccc"]
+    assert found("nice-a") == ["exp_100_aaaa"]
+    assert found("exp%") == []
+
+
+def test_descendants(database: Database) -> None:
+    add_run(database, "a")
+    add_run(database, "b", parent_id="a", root_id="a")
+    add_run(database, "c", parent_id="b", root_id="a")
+    with database.read() as connection:
+        assert [row.id for row in runs.children(connection, "a", recursive=False)] == ["b"]
+        assert [row.id for row in runs.children(connection, "a", recursive=True)] == ["c", "b"]
+        assert runs.descends_from(connection, "c", "a")
+        assert runs.descends_from(connection, "a", "a")
+        assert not runs.descends_from(connection, "a", "c")
+
+
+def test_run_numbers_have_no_gaps_under_concurrency(database: Database) -> None:
+    add_run(database, "first")
+    problems: list[BaseException] = []
+
+    def submit(worker: int) -> None:
+        try:
+            for index in range(10):
+                add_run(database, f"w{worker}-{index}")
+        except BaseException as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=submit, args=(worker,)) for worker in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    numbers = [run.number for run in page(database, Filter(), limit=100).items]
+    assert sorted(numbers) == list(range(1, 42))
+
+
+def test_attempts(database: Database) -> None:
+    add_run(database, "r1")
+    place = Placement("r1", Resources(2, 5, 1), ("0",))
+    with database.write() as connection:
+        attempts.add(connection, runs.get(connection, "r1"), "a1", place, NOW)
+        attempts.change(connection, "a1", {"handle": "{}", "exit": {"exit_code": 0}})
+        row = attempts.get(connection, "a1")
+        assert (row.number, row.cpu, row.gpus, row.exit) == (1, 2.0, ["0"], {"exit_code": 0})
+        assert runs.get(connection, "r1").attempt_count == 1
+        assert [each.id for each in attempts.active(connection, "local")] == ["a1"]
+        attempts.change(connection, "a1", {"ended_at": NOW})
+        assert attempts.active(connection, "local") == []
+        assert [each.id for each in attempts.to_release(connection, "local", 5)] == ["a1"]
+        attempts.remove(connection, ["r1"])
+        assert attempts.find(connection, "a1") is not None  # not released yet
+        attempts.change(connection, "a1", {"released_at": NOW})
+        attempts.remove(connection, ["r1"])
+        with pytest.raises(NotFoundError):
+            attempts.get(connection, "a1")
+
+
+def test_a_stream_takes_each_byte_once(database: Database) -> None:
+    with database.write() as connection:
+        assert tracking.take_stream(connection, "r", "s", 0, 10) == 0
+        assert tracking.take_stream(connection, "r", "s", 0, 10) == 10
+        assert tracking.take_stream(connection, "r", "s", 5, 10) == 5
+        assert tracking.take_stream(connection, "r", "s", 2, 3) == 3
+        assert tracking.stream_sizes(connection, "r") == {"s": 15}
+        with pytest.raises(ConflictError) as caught:
+            tracking.take_stream(connection, "r", "s", 16, 1)
+    assert caught.value.fields == {"size": 15}
+
+
+def test_metrics_come_back_exactly_and_in_order(database: Database) -> None:
+    values: list[Any] = [0.1, float("inf"), 2**60, "text", True, 1e-320]
+    entries = [Logged(1.0 + i, "scalar", "m", value, i) for i, value in enumerate(values)]
+    with database.write() as connection:
+        tracking.append(connection, "r", entries[:3])
+        tracking.append(connection, "r", entries[3:])
+        nan = [Logged(1.0, "scalar", "n", float("nan")), Logged(1.0, "row", "t", {"x": 1})]
+        tracking.append(connection, "r", nan)
+        shaped = tracking.shaped(connection, "r")
+        only = tracking.shaped(connection, "r", "t")
+        history = tracking.history(connection, "r", "m")
+    assert shaped["m"] == values
+    assert [type(value) for value in shaped["m"]] == [type(value) for value in values]
+    assert math.isnan(shaped["n"])
+    assert only == {"t": {"x": 1}}
+    assert [point["step"] for point in history] == list(range(6))
+
+
+def test_files_are_replaced_by_name(database: Database) -> None:
+    with database.write() as connection:
+        files.put(connection, "r", "outputs/a", "d" * 64, 1, NOW)
+        files.put(connection, "r", "outputs/a", "e" * 64, 2, NOW)
+        assert [(f.path, f.size) for f in files.every(connection, "r")] == [("outputs/a", 2)]
+        with pytest.raises(NotFoundError):
+            files.get(connection, "r", "outputs/b")
+
+
+def test_a_lease_has_one_owner_until_it_lapses(database: Database) -> None:
+    def claim(owner: str, at: float) -> bool:
+        with database.write() as connection:
+            return leases.claim(connection, "t", owner, NOW + timedelta(seconds=at), 10)
+
+    assert claim("one", 0)
+    assert not claim("two", 5)
+    assert claim("one", 5)
+    assert not claim("two", 14)
+    assert claim("two", 16)
+    with database.write() as connection:
+        leases.drop(connection, "t", "one")
+    assert not claim("one", 17)
+
+
+def test_tokens_are_stored_hashed(database: Database) -> None:
+    with database.write() as connection:
+        tokens.ensure(connection, "owner", "secret-token", NOW)
+        tokens.ensure(connection, "owner", "secret-token", NOW)
+        assert tokens.holder(connection, "secret-token") == "owner"
+        assert tokens.holder(connection, "other") is None

@@ -1,0 +1,375 @@
+"""The loop, on a memory driver and a clock of our own: order, crashes, outages, cancels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.planes import add_snapshot, make_plane, run_fields
+from wherry.control import reconciler, runs
+from wherry.control.plane import Plane
+from wherry.control.reconciler import Reconciler
+from wherry.control.reports import report
+from wherry.control.submit import start_interactive, submit
+from wherry.core.errors import TargetUnavailableError
+from wherry.core.lifecycle import ExitRecord, Observation
+from wherry.core.resources import Resources
+from wherry.drivers.base import Driver, Handle, Health, Launch
+from wherry.drivers.memory import MemoryBackend, MemoryDriver
+from wherry.store import attempts, leases
+
+
+class Clock:
+    """Wall time and monotonic time, moved by hand."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time.timestamp()
+
+    def pass_s(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+
+class World:
+    """One home with its backend; ``restart`` is a new server on both."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self.backend = MemoryBackend(resources=Resources(2, 8 << 30, 2), gpus=("0", "1"))
+        self.clock = clock
+        self._folder = folder
+        self.restart()
+        self.snapshot = add_snapshot(self.plane, {"train.py": b""})
+
+    def restart(self, driver: Driver | None = None) -> None:
+        driver = driver or MemoryDriver(self.backend)
+        self.plane: Plane = make_plane(self._folder, {"local": driver})
+        self.plane.now = self.clock.now
+        self.plane.started_at = self.clock.now()
+        self.reconciler = Reconciler(self.plane, "local", driver)
+
+    def submit(self, **fields: Any) -> str:
+        run, _ = submit(self.plane, "w", run_fields(self.snapshot, **fields), "me")
+        return run.id
+
+    def tick(self, seconds: float = 3.0) -> None:
+        self.clock.pass_s(seconds)
+        self.reconciler.tick()
+
+    def status(self, run_id: str) -> str:
+        return runs.show(self.plane, run_id).status
+
+    def attempt(self, run_id: str) -> Any:
+        with self.plane.database.read() as connection:
+            return attempts.of_run(connection, run_id)[-1]
+
+    def begin(self, run_id: str) -> None:
+        attempt = self.attempt(run_id)
+        self.backend.begin(attempt.id)
+        report(self.plane, attempt.id, {"stage": "running"})
+
+    def settle(self, run_id: str) -> str:
+        for _ in range(20):
+            if self.status(run_id) in ("Completed", "Failed", "Canceled"):
+                break
+            self.tick()
+        return self.status(run_id)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(f"{reconciler.__name__}.time.monotonic", clock.monotonic)
+    return clock
+
+
+@pytest.fixture
+def world(tmp_path: Path, clock: Clock) -> Iterator[World]:
+    world = World(tmp_path / "home", clock)
+    yield world
+    world.plane.close()
+
+
+def test_from_queued_to_completed_and_cleared_away(world: World) -> None:
+    run_id = world.submit()
+    world.tick()
+    assert world.status(run_id) == "Starting"
+    world.begin(run_id)
+    assert world.status(run_id) == "Running"
+    attempt = world.attempt(run_id)
+    world.backend.attempts[attempt.id].job.write("hello")
+    world.backend.end(attempt.id)
+    world.clock.pass_s(10)
+    assert world.settle(run_id) == "Completed"
+    world.tick()
+    world.tick()
+    assert world.backend.attempts == {}
+    assert world.attempt(run_id).released_at is not None
+    assert world.plane.logs.read(f"{run_id}/{attempt.id}", 0, 10) == b"hello"
+
+
+def test_what_does_not_fit_waits_in_order_and_says_so(world: World) -> None:
+    big, small, last = world.submit(resources={"cpu": 2}), world.submit(), world.submit()
+    world.tick()
+    assert [world.status(each) for each in (big, small, last)] == ["Starting", "Queued", "Queued"]
+    told = runs.show(world.plane, last).message
+    assert told == "waiting for 1 CPU on target 'local' (2 CPUs in use); 1 run before it"
+    world.begin(big)
+    report(world.plane, world.attempt(big).id, {"exit": {"exit_code": 0}})
+    world.tick()
+    assert [world.status(each) for each in (small, last)] == ["Starting", "Starting"]
+
+
+def test_gpus_are_handed_out_by_name(world: World) -> None:
+    both = [world.submit(resources={"cpu": 0.5, "gpu": 1}) for _ in range(3)]
+    world.tick()
+    launched = [world.backend.attempts[world.attempt(each).id].job for each in both[:2]]
+    assert [job.env["CUDA_VISIBLE_DEVICES"] for job in launched] == ["0", "1"]
+    assert world.status(both[2]) == "Queued"
+    none = world.submit(resources={"cpu": 0.5})
+    report(world.plane, world.attempt(both[0]).id, {"exit": {"exit_code": 0}})
+    world.tick()
+    assert world.backend.attempts[world.attempt(both[2]).id].job.env["CUDA_VISIBLE_DEVICES"] == "0"
+    assert world.backend.attempts[world.attempt(none).id].job.env["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_a_refusal_fails_the_run_with_its_sentence(world: World) -> None:
+    world.backend.refusal = "no room at the inn"
+    run_id = world.submit()
+    world.tick()
+    run = runs.show(world.plane, run_id)
+    assert (run.status, run.reason) == ("Failed", "LaunchRefused")
+    assert "no room at the inn" in run.message
+
+
+def test_an_outage_changes_no_run(world: World) -> None:
+    running, waiting = world.submit(), world.submit(resources={"cpu": 2})
+    world.tick()
+    world.begin(running)
+    world.backend.down = True
+    for _ in range(5):
+        with pytest.raises(TargetUnavailableError):
+            world.tick(30)
+    assert [world.status(each) for each in (running, waiting)] == ["Running", "Queued"]
+    world.backend.down = False
+    world.backend.end(world.attempt(running).id)
+    assert world.settle(running) == "Completed"
+
+
+def test_an_outage_at_launch_is_told_and_tried_again(world: World) -> None:
+    run_id = world.submit()
+    world.reconciler._capacity()
+    world.backend.down = True
+    with pytest.raises(TargetUnavailableError):
+        world.tick()
+    assert "the memory backend is down" in runs.show(world.plane, run_id).message
+    world.backend.down = False
+    world.tick()
+    assert world.backend.starts == {world.attempt(run_id).id: 1}
+
+
+def test_silence_is_not_an_end(world: World) -> None:
+    run_id = world.submit()
+    world.tick()
+    world.begin(run_id)
+    for _ in range(5):
+        world.tick(30)
+    assert world.status(run_id) == "NotResponding"
+    report(world.plane, world.attempt(run_id).id, {"stage": "running"})
+    assert world.status(run_id) == "Running"
+
+
+def test_a_server_that_was_away_does_not_count_its_own_absence(world: World) -> None:
+    run_id = world.submit()
+    world.tick()
+    world.begin(run_id)
+    world.clock.pass_s(3600)
+    world.restart()
+    world.reconciler.tick()
+    assert world.status(run_id) == "Running"
+
+
+def test_what_vanished_fails_only_after_the_grace(world: World) -> None:
+    run_id = world.submit()
+    world.tick()
+    world.begin(run_id)
+    world.backend.lose(world.attempt(run_id).id)
+    world.tick(10)
+    assert world.status(run_id) == "Running"
+    world.tick(10)
+    world.tick(10)
+    run = runs.show(world.plane, run_id)
+    assert (run.status, run.reason) == ("Failed", "RunnerLost")
+
+
+def test_cancel_asks_then_insists(world: World) -> None:
+    run_id = world.submit()
+    world.tick()
+    world.begin(run_id)
+    attempt = world.attempt(run_id)
+    world.backend.stubborn.add(attempt.id)
+    runs.cancel(world.plane, run_id)
+    world.tick()
+    assert world.status(run_id) == "CancelRequested"
+    assert world.attempt(run_id).cancel_sent_at is not None
+    world.tick(20)
+    assert world.attempt(run_id).force_sent_at is not None
+    assert world.settle(run_id) == "Canceled"
+
+
+def test_a_late_cancel_does_not_undo_a_success(world: World) -> None:
+    run_id = world.submit()
+    world.tick()
+    world.begin(run_id)
+    world.backend.end(world.attempt(run_id).id, ExitRecord(exit_code=0))
+    runs.cancel(world.plane, run_id)
+    assert world.settle(run_id) == "Completed"
+
+
+def test_only_the_holder_of_the_lease_acts(world: World) -> None:
+    with world.plane.write() as connection:
+        leases.claim(connection, "target:local", "another", world.clock.now(), 60)
+    run_id = world.submit()
+    world.tick()
+    assert world.status(run_id) == "Queued"
+    world.tick(61)
+    assert world.status(run_id) == "Starting"
+
+
+def test_a_client_that_falls_silent_is_waited_for_a_week(world: World) -> None:
+    run = start_interactive(world.plane, "w", {"experiment": "nb"}, "me")
+    world.tick(300)
+    assert world.status(run.id) == "Running"
+    world.tick(3600)
+    assert world.status(run.id) == "NotResponding"
+    world.tick(8 * 86400)
+    shown = runs.show(world.plane, run.id)
+    assert (shown.status, shown.reason) == ("Failed", "ClientLost")
+
+
+class Crash(BaseException):
+    """The process is killed here."""
+
+
+class Fuse:
+    """Raises at the n-th of all calls that pass it, before or after the call is made."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+        self.blown = False
+
+    def pass_by(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.blown = True
+            raise Crash
+
+
+class FusedDriver:
+    """A driver whose caller may die before and after each call."""
+
+    def __init__(self, inner: MemoryDriver, fuse: Fuse) -> None:
+        self._inner = inner
+        self._fuse = fuse
+
+    def check(self) -> Health:
+        return self._inner.check()
+
+    def render(self, launch: Launch) -> str:
+        return self._inner.render(launch)
+
+    def submit(self, launch: Launch) -> Handle:
+        self._fuse.pass_by()
+        handle = self._inner.submit(launch)
+        self._fuse.pass_by()
+        return handle
+
+    def observe(self, handles: Sequence[Handle]) -> Mapping[Handle, Observation]:
+        self._fuse.pass_by()
+        seen = self._inner.observe(handles)
+        self._fuse.pass_by()
+        return seen
+
+    def cancel(self, handle: Handle, *, force: bool = False) -> None:
+        self._fuse.pass_by()
+        self._inner.cancel(handle, force=force)
+        self._fuse.pass_by()
+
+    def read_log(self, handle: Handle, offset: int, limit: int = 65536) -> bytes:
+        return self._inner.read_log(handle, offset, limit)
+
+    def release(self, handle: Handle) -> None:
+        self._fuse.pass_by()
+        self._inner.release(handle)
+        self._fuse.pass_by()
+
+
+def fuse_transactions(plane: Plane, fuse: Fuse) -> None:
+    """The process may die before each transaction and after each commit."""
+    write = plane.database.write
+
+    def fused() -> Any:
+        fuse.pass_by()
+        return write()
+
+    plane.database.write = fused  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("cancel", [False, True])
+def test_killed_between_any_two_steps_nothing_is_lost_or_doubled(
+    tmp_path: Path, clock: Clock, cancel: bool
+) -> None:
+    """For every n: die at the n-th step, start again, and the run still ends once and right."""
+    n = 0
+    while True:
+        n += 1
+        world = World(tmp_path / str(n), clock)
+        first, second = world.submit(), world.submit()
+        fuse = Fuse(n)
+        world.restart(FusedDriver(MemoryDriver(world.backend), fuse))
+        fuse_transactions(world.plane, fuse)
+        try:
+            _live(world, first, cancel=cancel)
+        except Crash:
+            world.restart()
+            _live(world, first, cancel=cancel)
+        fuse.left = 0
+        assert world.settle(first) == ("Canceled" if cancel else "Completed")
+        _finish(world, second)
+        assert set(world.backend.starts.values()) <= {1}
+        assert len(world.backend.starts) in ({1, 2} if cancel else {2})
+        assert world.backend.attempts == {}
+        world.plane.close()
+        if not fuse.blown:
+            break
+    assert n > 10
+
+
+def _live(world: World, run_id: str, *, cancel: bool) -> None:
+    """A run's life up to its end, picking up wherever it was left."""
+    world.tick()
+    if cancel:
+        if world.status(run_id) not in ("Canceled", "CancelRequested"):
+            runs.cancel(world.plane, run_id)
+    else:
+        attempt = world.attempt(run_id)
+        if attempt.id in world.backend.attempts:
+            world.backend.end(attempt.id)
+    for _ in range(6):
+        world.tick(10)
+
+
+def _finish(world: World, run_id: str) -> None:
+    for _ in range(10):
+        for attempt in list(world.backend.attempts):
+            world.backend.end(attempt)
+        world.tick(10)
+    assert world.status(run_id) == "Completed"

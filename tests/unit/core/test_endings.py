@@ -1,0 +1,53 @@
+"""How an end is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from wherry.core.endings import describe
+from wherry.core.lifecycle import ExitRecord, Reason
+
+PYTHON = {"exception": "ValueError: no", "file": "train.py", "line": 7, "tail": "..."}
+
+
+@pytest.mark.parametrize(
+    ("reason", "exit", "sentence"),
+    [
+        (Reason.SUCCEEDED, ExitRecord(exit_code=0), ""),
+        (Reason.CANCELED, ExitRecord(signal=15, canceled=True), "canceled"),
+        (
+            Reason.EXIT_CODE,
+            ExitRecord(exit_code=1, error=PYTHON),
+            "exited with code 1: ValueError: no (train.py, line 7)",
+        ),
+        (Reason.SIGNAL, ExitRecord(signal=11), "killed by SIGSEGV"),
+        (Reason.SIGNAL, ExitRecord(signal=250), "killed by signal 250"),
+        (Reason.OUT_OF_MEMORY, ExitRecord(signal=9, out_of_memory=True), "ran out of memory"),
+        (Reason.TIME_LIMIT, ExitRecord(timed_out=True), "ran longer than its limit of 5 s"),
+        (
+            Reason.SETUP_FAILED,
+            ExitRecord(setup_error="no python"),
+            "could not be started: no python",
+        ),
+        (Reason.RUNNER_LOST, None, "without leaving an exit record"),
+    ],
+)
+def test_the_sentence_names_the_cause(
+    reason: Reason, exit: ExitRecord | None, sentence: str
+) -> None:
+    told, error = describe(reason, exit, limit_s=5)
+    assert sentence in told
+    if reason in (Reason.SUCCEEDED, Reason.CANCELED):
+        assert error is None
+    else:
+        assert error is not None
+        assert (error["code"], error["message"]) == (reason.value, told)
+
+
+def test_the_error_keeps_what_the_runner_found() -> None:
+    _, error = describe(Reason.EXIT_CODE, ExitRecord(exit_code=1, error=PYTHON))
+    assert error is not None
+    assert (error["exit_code"], error["file"], error["line"]) == (1, "train.py", 7)
+    _, error = describe(Reason.SIGNAL, ExitRecord(signal=9))
+    assert error is not None
+    assert error["signal"] == "SIGKILL"
