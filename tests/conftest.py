@@ -1,4 +1,4 @@
-"""Databases for tests: SQLite always, and a PostgreSQL server of their own where it is installed."""
+"""Databases for tests: SQLite always, and PostgreSQL of their own where it is installed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.homes import home
 from wherry.store.database import Database
 from wherry.store.migrate import migrate
 from wherry.store.tables import metadata
+
+__all__ = ["home"]
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,10 @@ def test_content_comes_back(blobs: FolderBlobStore) -> None:
         assert file.read() == b"abc"
     assert blobs.put([b"abc"]) == blob
     assert list(blobs.digests()) == [blob.digest]
-    blobs.remove(blob.digest)
-    blobs.remove(blob.digest)
+    now = datetime.now(UTC)
+    assert not blobs.remove_stale(blob.digest, now - timedelta(hours=1))
+    assert blobs.remove_stale(blob.digest, now + timedelta(hours=1))
+    assert not blobs.remove_stale(blob.digest, now + timedelta(hours=1))
     assert not blobs.has(blob.digest)
     with pytest.raises(NotFoundError):
         blobs.open(blob.digest)
@@ -102,8 +105,8 @@ def test_however_it_is_sent_again_a_log_is_whole(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, cuts: list[tuple[int, int]]
 ) -> None:
     logs = FolderLogStore(tmp_path_factory.mktemp("logs"))
-    for offset, length in cuts:
-        offset = min(offset, logs.size("k"))
+    for wanted, length in cuts:
+        offset = min(wanted, logs.size("k"))
         logs.append("k", offset, data[offset : offset + length])
     size = logs.size("k")
     logs.append("k", size, data[size:])

@@ -12,6 +12,11 @@ from wherry.testing import programs
 from wherry.testing.driver_contract import ODD, DriverContract, MakeDriver
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WHERRY_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
 class TestMemory(DriverContract):
     simulated = "the memory driver runs threads"
 

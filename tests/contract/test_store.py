@@ -15,6 +15,7 @@ from wherry.core.errors import ConflictError, NotFoundError, UserErrorException,
 from wherry.core.lifecycle import Reason, Status
 from wherry.core.metrics import Logged
 from wherry.core.placement import Placement
+from wherry.core.records import Page
 from wherry.core.resources import Resources
 from wherry.store import attempts, files, leases, listing, runs, tokens, tracking, workspaces
 from wherry.store.database import Database
@@ -47,10 +48,11 @@ def add_run(database: Database, run_id: str, **fields: Any) -> None:
         runs.add(connection, row, tags, properties)
 
 
-def page(database: Database, wanted: Filter, limit: int = 50, cursor: str | None = None) -> Any:
+def page(database: Database, wanted: Filter, limit: int = 50, cursor: str | None = None) -> Page:
     with database.read() as connection:
         workspace = workspaces.get(connection, "w")
-        return listing.page(connection, workspace.id, wanted, limit, cursor)
+        rows, following = listing.page(connection, workspace.id, wanted, limit, cursor)
+        return Page(runs.to_records(connection, rows), following)
 
 
 def ids(database: Database, **wanted: Any) -> list[str]:

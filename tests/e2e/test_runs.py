@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.conftest import Home, wait_until
+from tests.homes import Home, wait_until
 from tests.interpreters import find_python
 from wherry import (
     ActivityFailedException,
@@ -125,7 +125,8 @@ def test_the_time_limit_ends_a_run(home: Home) -> None:
 def test_cancel_ends_the_whole_tree(home: Home) -> None:
     text = """
 import subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+child = subprocess.Popen(sleep, start_new_session=True)
 print("child", child.pid, flush=True)
 time.sleep(600)
 """
@@ -143,7 +144,12 @@ def test_a_stubborn_script_is_killed_after_the_grace(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WHERRY_CANCEL_GRACE_S", "1")
-    text = "import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('up', flush=True)\ntime.sleep(600)"
+    text = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("up", flush=True)
+time.sleep(600)
+"""
     run = home.submit(text)
     wait_until(lambda: b"up" in _log(home, run))
     run.cancel()

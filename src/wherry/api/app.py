@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from wherry.control.garbage import Collector
 from wherry.control.plane import Plane
 from wherry.control.reconciler import Reconciler
 from wherry.core.errors import VersionMismatchError
@@ -26,24 +27,25 @@ def create_app(plane: Plane, *, reconcile: bool = True) -> FastAPI:
     """The application over a plane. It closes the plane when it stops."""
     reconcilers = [Reconciler(plane, name, driver) for name, driver in plane.drivers.items()]
     by_target = dict(zip(plane.drivers, reconcilers, strict=True))
+    workers: list[Reconciler | Collector] = [*reconcilers, Collector(plane)]
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         if reconcile:
             plane.hint = lambda target: by_target[target].hint()
-            for reconciler in reconcilers:
-                reconciler.start()
+            for worker in workers:
+                worker.start()
         yield
         app.state.stopping.set()
         if reconcile:
-            for reconciler in reconcilers:
-                reconciler.stop()
+            for worker in workers:
+                worker.stop()
         plane.close()
 
     app = FastAPI(
         title="Wherry",
         version=VERSION,
-        openapi_url=f"{PREFIX}/openapi.json",
+        openapi_url=None,  # served below, to those who have a token
         docs_url=None,
         redoc_url=None,
         strict_content_type=False,  # the runner sends no types; tokens, not cookies, say who calls

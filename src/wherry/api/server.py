@@ -7,7 +7,7 @@ import signal
 import threading
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse
 
 from wherry.control import targets
@@ -67,6 +67,13 @@ def prometheus(plane: PlaneDep, _caller: OwnerDep) -> str:
         f"wherry_threads {threading.active_count()}",
     ]
     return "\n".join(lines) + "\n"
+
+
+@router.get("/openapi.json", include_in_schema=False)
+def openapi(request: Request, _caller: OwnerDep) -> dict[str, Any]:
+    """The description of this interface."""
+    description: dict[str, Any] = request.app.openapi()
+    return description
 
 
 @router.post("/server/stop", status_code=202)

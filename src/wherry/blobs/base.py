@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import BinaryIO, Protocol
 
 
@@ -27,10 +28,12 @@ class BlobStore(Protocol):
         """Raises ``NotFoundError`` for an unknown digest."""
         ...
 
-    def has(self, digest: str) -> bool: ...
+    def has(self, digest: str) -> bool:
+        """Whether it is there; asking keeps it from being stale for a while."""
+        ...
 
-    def remove(self, digest: str) -> None:
-        """Repeated, unknown: no effect."""
+    def remove_stale(self, digest: str, before: datetime) -> bool:
+        """Remove it unless it was stored or asked for since ``before``; whether it was removed."""
         ...
 
     def digests(self) -> Iterator[str]: ...

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,22 +33,10 @@ class FolderBlobStore:
         try:
             with os.fdopen(descriptor, "wb") as file:
                 digest, size = _copy(chunks, file)
-                if expected is not None and digest != expected:
-                    raise UserErrorException(
-                        f"the content sent as {expected} has digest {digest}",
-                        hint="the file changed while it was sent: submit again",
-                    )
-                path = self._path(digest)
-                if not path.exists():
-                    file.flush()
-                    os.fsync(file.fileno())
-                    path.parent.mkdir(exist_ok=True, mode=0o700)
-                    os.replace(name, path)
-                    return Blob(digest, size)
-        except BaseException:
-            _unlink(name)
-            raise
-        _unlink(name)
+                _check(digest, expected)
+                self._keep(file, name, digest)
+        finally:
+            Path(name).unlink(missing_ok=True)
         return Blob(digest, size)
 
     def open(self, digest: str) -> BinaryIO:
@@ -57,14 +46,34 @@ class FolderBlobStore:
             raise NotFoundError(f"there is no content with digest {digest}") from None
 
     def has(self, digest: str) -> bool:
-        return self._path(digest).exists()
+        try:
+            os.utime(self._path(digest))
+        except FileNotFoundError:
+            return False
+        return True
 
-    def remove(self, digest: str) -> None:
-        self._path(digest).unlink(missing_ok=True)
+    def remove_stale(self, digest: str, before: datetime) -> bool:
+        path = self._path(digest)
+        try:
+            if path.stat().st_mtime >= before.timestamp():
+                return False
+            path.unlink()
+        except FileNotFoundError:
+            return False
+        return True
 
     def digests(self) -> Iterator[str]:
         for shard in sorted(self._root.glob("[0-9a-f][0-9a-f]")):
             yield from (path.name for path in shard.iterdir())
+
+    def _keep(self, file: BinaryIO, name: str, digest: str) -> None:
+        path = self._path(digest)
+        if path.exists():
+            return
+        file.flush()
+        os.fsync(file.fileno())
+        path.parent.mkdir(exist_ok=True, mode=0o700)
+        os.replace(name, path)
 
     def _path(self, digest: str) -> Path:
         if not _DIGEST.match(digest):
@@ -128,5 +137,9 @@ def _copy(chunks: Iterable[bytes], file: BinaryIO) -> tuple[str, int]:
     return digest.hexdigest(), size
 
 
-def _unlink(name: str) -> None:
-    Path(name).unlink(missing_ok=True)
+def _check(digest: str, expected: str | None) -> None:
+    if expected is not None and digest != expected:
+        raise UserErrorException(
+            f"the content sent as {expected} has digest {digest}",
+            hint="the file changed while it was sent: submit again",
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import List, Optional
 
@@ -10,7 +11,7 @@ import click
 from .command import LazyGroup, pass_session
 from .ending import OK, conclude
 from .overview import overview, places, summaries
-from .session import Session
+from .session import Session, reading
 
 
 class Program(LazyGroup):
@@ -27,9 +28,12 @@ class Program(LazyGroup):
 def run(arguments: List[str], session: Optional[Session] = None) -> int:
     """Carry out one command line; the exit code."""
     session = session or Session()
+    if sys.stdout is None:  # closed by whoever started us
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     try:
         code = cli.main(arguments, prog_name="wherry", obj=session, standalone_mode=False)
-        sys.stdout.flush()
+        with reading():
+            sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the outermost frame
         return conclude(error, session)
     return code if isinstance(code, int) else OK

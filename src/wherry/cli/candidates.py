@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, Dict, List, Optional
+import signal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Optional
 
 from click.shell_completion import CompletionItem
 
@@ -19,11 +21,32 @@ Item = CompletionItem
 
 def find(what: str, session: Session, incomplete: str) -> List[CompletionItem]:
     try:
-        client = _client(session)
-        items = _KINDS[what](client, session) if client is not None else []
+        with _limit(_PATIENCE_S):
+            client = _client(session)
+            items = _KINDS[what](client, session) if client is not None else []
     except Exception:  # noqa: BLE001 - a shell waits for a key: nothing may be said here
         return []
     return [item for item in items if str(item.value).startswith(incomplete)]
+
+
+class _TooSlow(Exception):
+    """Whoever pressed the key should not have to wait."""
+
+
+@contextmanager
+def _limit(seconds: float) -> Iterator[None]:
+    """An end to all waiting, retries included."""
+
+    def stop(number: int, frame: object) -> None:
+        raise _TooSlow
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _client(session: Session) -> Optional[Client]:

@@ -110,7 +110,8 @@ def common_options() -> List[click.Parameter]:
             ["-o", "--output"],
             _set_flag,
             type=click.Choice(FORMATS),
-            help="How data is printed; table is for people.",
+            metavar="FORMAT",
+            help="Print data as table (for people), json, yaml or tsv.",
         ),
         _option(
             ["--query"], _set_query, metavar="JMESPATH", help="Print only this part of the data."
@@ -123,7 +124,7 @@ def common_options() -> List[click.Parameter]:
             help="Work in this workspace.",
         ),
         _option(
-            ["-q", "--quiet"], _set_switch, is_flag=True, help="No talk, only data and errors."
+            ["-q", "--quiet"], _set_switch, is_flag=True, help="Only data, warnings and errors."
         ),
         _option(
             ["--debug"], _set_switch, is_flag=True, help="On an error, show where it came from."
@@ -153,6 +154,17 @@ def argument_for_run(name: str = "run_id", **options: Any) -> Callable[[Any], An
     """An argument that names a run and completes to one."""
     options.setdefault("metavar", name.upper() if options.get("required", True) else "[RUN_ID]")
     return click.argument(name, shell_complete=_complete("runs"), **options)
+
+
+def whole_number_option(*names: str, **options: Any) -> Callable[[Any], Any]:
+    """An option that takes 0, 1, 2, ..."""
+    return click.option(*names, metavar="N", callback=_whole_number, **options)
+
+
+def _whole_number(ctx: click.Context, param: click.Parameter, value: Any) -> Optional[int]:
+    if value is None or str(value).isdecimal():
+        return None if value is None else int(value)
+    raise click.BadParameter(f"{value!r} is not a whole number", ctx, param)
 
 
 def completing(what: str) -> Any:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, List, Optional
+from typing import List, Optional
 
 import click
 
 from ..core.errors import ConflictError, WherryError
-
-if TYPE_CHECKING:
-    from .session import Session
+from .session import ReaderGone, Session
 
 OK, ERROR, USAGE, RUN_FAILED, UNREACHABLE, INTERRUPTED, READER_GONE = 0, 1, 2, 3, 4, 130, 141
 
@@ -41,11 +39,11 @@ class Usage(click.UsageError):
 
 def conclude(error: BaseException, session: Session) -> int:
     """Tell the error on stderr; the exit code."""
-    if session.debug and not isinstance(error, (click.exceptions.Exit, BrokenPipeError)):
+    if session.debug and not isinstance(error, (click.exceptions.Exit, ReaderGone)):
         _trace(error)
     if isinstance(error, click.exceptions.Exit):
         return int(error.exit_code)
-    if isinstance(error, BrokenPipeError):
+    if isinstance(error, ReaderGone):
         return reader_gone()
     if isinstance(error, Detached):
         session.write_error(error.message)
@@ -111,7 +109,7 @@ def _told(error: WherryError) -> str:
 def _os_sentence(error: OSError) -> str:
     if error.filename is not None and error.strerror:
         return f"{os.fsdecode(error.filename)}: {error.strerror.lower()}"
-    return str(error)
+    return error.strerror.lower() if error.strerror else str(error)
 
 
 def _trace(error: BaseException) -> None:

@@ -10,7 +10,7 @@ from ..sdk.handle import TERMINAL
 from ..sdk.run import Run
 from .ending import RUN_FAILED, Detached, Failure
 from .run_view import duration, verdict
-from .session import Session
+from .session import Session, reading
 
 _EARLY = frozenset({"NotStarted", "Queued", "Provisioning", "Starting"})
 _PATIENCE_S = 1.0
@@ -66,8 +66,9 @@ class Output:
 
     def write(self, data: bytes) -> None:
         self._last = data[-1:] or self._last
-        self._stream.write(data)
-        self._stream.flush()
+        with reading():
+            self._stream.write(data)
+            self._stream.flush()
 
     def end_line(self) -> None:
         """On a screen, what comes next begins on a line of its own; a file stays as it is."""

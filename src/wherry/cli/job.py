@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import click
 
-from .command import Group, argument_for_run, completing, pass_session
+from .command import Group, argument_for_run, completing, pass_session, whole_number_option
 from .ending import Usage
 from .job_create import create
 from .job_diff import diff
@@ -85,12 +85,10 @@ job.add_command(create)
     help="submitted_at, started_at, ended_at, number, status or display_name; with '-' in front, "
     "the last first.",
 )
-@click.option(
+@whole_number_option(
     "--limit",
-    type=click.IntRange(min=0),
     default=50,
     show_default=True,
-    metavar="N",
     help="At most so many; 0 for all.",
 )
 @pass_session

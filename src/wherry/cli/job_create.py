@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     "path",
     required=True,
     type=click.Path(exists=True, dir_okay=False),
-    help="A job file; Azure ML's command jobs (CLI v2) work as they are.",
+    help="The job, in the form of Azure ML's command jobs (CLI v2).",
 )
 @click.option(
     "--set",
@@ -54,6 +54,8 @@ def create(
 ) -> None:
     """Submit the job that a file describes.
 
+    A file may look like this; paths in it are counted from where it lies:
+
     \b
     command: python train.py --epochs ${{inputs.epochs}}
     code: src
@@ -63,7 +65,7 @@ def create(
     experiment_name: churn
     limits: {timeout: 2h}
 
-    Paths are counted from the file. Without --stream its id is printed and it is left to itself.
+    Without --stream its id is printed and it is left to itself.
     """
     from . import submit
     from .job_file import read

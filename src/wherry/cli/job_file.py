@@ -204,8 +204,9 @@ def _interpreter(environment: Any, folder: str, where: str) -> Optional[str]:
             )
         python = python.get("interpreter_path")
     text = os.path.expanduser(str(python or ""))
-    inside = os.path.join(folder, text)
-    return inside if os.sep in text and os.path.exists(inside) else text or None
+    beside = os.path.normpath(os.path.join(folder, text))
+    is_beside = os.path.exists(beside) if os.sep in text else os.path.isdir(beside)
+    return beside if text and is_beside else text or None
 
 
 def _resources(fields: Mapping[str, Any], where: str) -> Dict[str, Any]:

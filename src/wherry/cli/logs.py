@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 import click
 
-from .command import Command, argument_for_run, pass_session
+from .command import Command, argument_for_run, pass_session, whole_number_option
 from .session import Session
+
+if TYPE_CHECKING:
+    from ..sdk.run import Run
 
 _GUESS = 200
 
@@ -23,7 +26,7 @@ _GUESS = 200
 )
 @argument_for_run(required=False)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
-@click.option("-n", "--lines", type=click.IntRange(min=0), metavar="N", help="Only the last lines.")
+@whole_number_option("-n", "--lines", help="Only the last lines.")
 @pass_session
 def logs(session: Session, run_id: Optional[str], follow: bool, lines: Optional[int]) -> None:
     """Show what a run has printed.
@@ -32,17 +35,17 @@ def logs(session: Session, run_id: Optional[str], follow: bool, lines: Optional[
     With --follow the exit code is that of the run: 0 when it completed, 3 when it failed or was
     canceled.
     """
-    from ..core.errors import NotFoundError
     from . import follow as following
 
     run = session.run(run_id)
-    offset = tail_offset(run, lines) if lines is not None else 0
+    size = log_size(run)
+    offset = tail_offset(run, size or 0, lines) if lines is not None else 0
     if not follow:
-        output = following.Output()
-        try:
-            run.stream_logs(output.write, follow=False, offset=offset)
-        except NotFoundError:
+        if size is None:
             session.say(f"run {run.id} has printed nothing yet")
+            return
+        output = following.Output()
+        run.stream_logs(output.write, follow=False, offset=offset)
         output.end_line()
         return
     if not run_id:
@@ -51,15 +54,18 @@ def logs(session: Session, run_id: Optional[str], follow: bool, lines: Optional[
     following.conclude(session, record, shown=True)
 
 
-def tail_offset(run: object, lines: int) -> int:
-    """Where the last lines begin; reads no more of the end than it must."""
+def log_size(run: Run) -> Optional[int]:
+    """In bytes; None where there is no log."""
     from ..sdk.handle import STD_LOG
-    from ..sdk.run import Run
 
-    assert isinstance(run, Run)
-    size = next((file["size"] for file in run.list_files() if file["path"] == STD_LOG), 0)
-    if not lines:
-        return int(size)
+    sizes = [int(file["size"]) for file in run.list_files() if file["path"] == STD_LOG]
+    return sizes[0] if sizes else None
+
+
+def tail_offset(run: Run, size: int, lines: int) -> int:
+    """Where the last lines begin; reads no more of the end than it must."""
+    if not lines or not size:
+        return size
     span = _GUESS * (lines + 1)
     while True:
         start = max(0, size - span)
@@ -67,7 +73,7 @@ def tail_offset(run: object, lines: int) -> int:
         run.stream_logs(text.extend, follow=False, offset=start)
         found = _last_lines(bytes(text), lines)
         if found is not None or start == 0:
-            return int(start + (found or 0))
+            return start + (found or 0)
         span *= 8
 
 

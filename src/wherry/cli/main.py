@@ -29,10 +29,12 @@ def _print(text: str) -> int:
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
-    except BrokenPipeError:
-        from .ending import reader_gone
+    except (OSError, AttributeError) as error:
+        from .ending import conclude
+        from .session import ReaderGone, Session
 
-        return reader_gone()
+        gone = not isinstance(error, OSError) or isinstance(error, BrokenPipeError)
+        return conclude(ReaderGone() if gone else error, Session())
     return 0
 
 

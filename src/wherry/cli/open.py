@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Optional
 
 import click
@@ -19,8 +20,7 @@ from .session import Session
 def open_page(session: Session, run_id: Optional[str], listing: bool) -> None:
     """Show a run in the browser.
 
-    Without an id it is the newest run. Where there is no browser, the address is printed; the
-    token that it asks for is in the file 'token' of the server's folder.
+    Without an id it is the newest run. Where there is no browser, the address is printed.
     """
     from ..sdk.client import quote
     from .browser import show
@@ -34,5 +34,10 @@ def open_page(session: Session, run_id: Optional[str], listing: bool) -> None:
     if show(f"{address}{joint}token={session.client.token}"):
         session.say(f"opened {address}")
         return
-    session.say("there is no browser here; this is the address")
+    session.say(f"there is no browser here; the page asks for the token in {token_file(session)}")
     session.write(address)
+
+
+def token_file(session: Session) -> str:
+    settings = session.settings
+    return "WHERRY_TOKEN" if settings.server else os.path.join(settings.home, "token")

@@ -68,7 +68,7 @@ def to_table(session: Session, data: Any, columns: Optional[Sequence[Column]] = 
     if columns is not None:
         return render(data if isinstance(data, list) else [data], columns, session)
     if isinstance(data, Mapping):
-        pairs = [Column("NAME", _first), Column("VALUE", _second, wraps=True)]
+        pairs = [Column("", _first), Column("", _second, wraps=True)]
         return render([(key, _short(value)) for key, value in data.items()], pairs, session)[1:]
     if isinstance(data, list) and data and all(isinstance(row, Mapping) for row in data):
         names = list(dict.fromkeys(key for row in data for key in row))

@@ -6,6 +6,7 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Iterator, Optional, Type, cast
 
+from ..core.resources import format_bytes
 from .session import Session
 
 if TYPE_CHECKING:
@@ -65,7 +66,6 @@ class Progress:
         from rich.console import Console
         from rich.progress import (
             BarColumn,
-            DownloadColumn,
             SpinnerColumn,
             TextColumn,
             TimeElapsedColumn,
@@ -76,7 +76,7 @@ class Progress:
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
-            DownloadColumn(),
+            TextColumn("{task.fields[amount]}", markup=False),
             TimeElapsedColumn(),
             console=Console(stderr=True),
             transient=True,
@@ -85,14 +85,24 @@ class Progress:
         with self._lock:
             if self._timer is None:
                 return
-            self._bar, self._task = bar, bar.add_task(self._what, total=None)
+            self._bar, self._task = bar, bar.add_task(self._what, total=None, amount="")
             self._update()
             bar.start()
 
     def _update(self) -> None:
         if self._bar is not None:
-            total = self._total or None
-            self._bar.update(self._task, description=self._what, completed=self._done, total=total)
+            self._bar.update(
+                self._task,
+                description=self._what,
+                completed=self._done,
+                total=self._total or None,
+                amount=self._amount(),
+            )
+
+    def _amount(self) -> str:
+        if not self._total:
+            return ""
+        return f"{format_bytes(self._done)} of {format_bytes(self._total)}"
 
 
 class _Sending:

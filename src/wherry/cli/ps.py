@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import click
 
 from ..core.lifecycle import CANCEL_REQUESTED, Status
-from .command import Command, completing, pass_session
+from .command import Command, completing, pass_session, whole_number_option
 from .output import emit
 from .run_view import TERMINAL, list_columns, worth_showing
 from .session import Session
@@ -41,12 +41,10 @@ _EXPLAINED = 25
     metavar="STATUS",
     help="Only runs with this status, such as Running or Failed; may be repeated.",
 )
-@click.option(
+@whole_number_option(
     "--limit",
-    type=click.IntRange(min=0),
     default=20,
     show_default=True,
-    metavar="N",
     help="At most so many; 0 for all.",
 )
 @pass_session
@@ -83,14 +81,16 @@ def newest(session: Session, limit: int, filters: Dict[str, Any]) -> Tuple[List[
 
 
 def show(session: Session, runs: List[Any], more: bool, *, archived: bool = False) -> None:
+    columns = list_columns(archived=archived)
     if session.output == "table" and session.query is None:
         if not runs:
             session.say(f"no runs in workspace {session.workspace.name}")
             return
         runs = [_explained(session, run, number) for number, run in enumerate(runs)]
-    emit(session, runs, worth_showing(list_columns(archived=archived), runs))
+        columns = worth_showing(columns, runs)
+    emit(session, runs, columns)
     if more:
-        session.say(f"these are the newest {len(runs)}; --limit shows more")
+        session.say("there are more; --limit shows them")
 
 
 def _explained(session: Session, run: Dict[str, Any], number: int) -> Dict[str, Any]:

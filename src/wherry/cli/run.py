@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import click
 
-from .command import Command, completing, pass_session
+from .command import Command, completing, pass_session, whole_number_option
 from .duration import duration_option
 from .ending import Usage
 from .session import Session
@@ -20,8 +20,17 @@ class RunCommand(Command):
         try:
             return super().parse_args(ctx, args)
         except Usage as error:
-            error.hint = _after_dashes(error, given)
+            error.hint = _after_dashes(error.hint, error.message, given)
             raise
+
+
+def _positive(ctx: click.Context, param: click.Parameter, value: Any) -> Optional[float]:
+    try:
+        if value is None or float(value) > 0:
+            return None if value is None else float(value)
+    except ValueError:
+        pass
+    raise click.BadParameter(f"{value!r} is not a number above 0", ctx, param)
 
 
 @click.command(
@@ -62,14 +71,12 @@ class RunCommand(Command):
 @click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A label; may be repeated.")
 @click.option(
     "--cpu",
-    type=click.FloatRange(min=0, min_open=True),
+    callback=_positive,
     metavar="N",
     help="CPUs that it needs.  [default: 1]",
 )
 @click.option("--memory", metavar="SIZE", help="Memory that it needs, such as 4GB.")
-@click.option(
-    "--gpu", type=click.IntRange(min=0), metavar="N", help="GPUs that it needs.  [default: 0]"
-)
+@whole_number_option("--gpu", help="GPUs that it needs.  [default: 0]")
 @click.option(
     "--timeout",
     callback=duration_option,
@@ -191,10 +198,11 @@ def _what_to_run(script: Optional[str]) -> Usage:
     )
 
 
-def _after_dashes(error: Usage, args: List[str]) -> str:
-    """An option that we do not know is most often meant for the script."""
-    at = next(
-        (at for at, word in enumerate(args) if word.split("=")[0] in error.message), len(args)
-    )
-    before, after = " ".join(args[:at]), " ".join(args[at:])
+def _after_dashes(hint: str, message: str, args: List[str]) -> str:
+    """An option that we do not know, after the script, is most often meant for the script."""
+    words = [word.split("=")[0] for word in args]
+    place = next((at for at, word in enumerate(words) if f"{word!r}" in message), 0)
+    if not place or words[place - 1].startswith("-"):
+        return hint
+    before, after = " ".join(args[:place]), " ".join(args[place:])
     return f"options of the script come after '--': wherry run {before} -- {after}"

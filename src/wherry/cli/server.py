@@ -8,7 +8,7 @@ from typing import Any, Dict
 
 import click
 
-from .command import Group, pass_session
+from .command import Group, pass_session, whole_number_option
 from .ending import UNREACHABLE
 from .output import emit
 from .session import Session
@@ -59,13 +59,11 @@ def status(session: Session, ctx: click.Context) -> None:
 
 @server.command("logs", examples=["wherry server logs", "wherry server logs -f -n 100"])
 @click.option("-f", "--follow", is_flag=True, help="Go on until interrupted.")
-@click.option(
+@whole_number_option(
     "-n",
     "--lines",
-    type=click.IntRange(min=0),
     default=20,
     show_default=True,
-    metavar="N",
     help="So many of the last lines.",
 )
 @pass_session

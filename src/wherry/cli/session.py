@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
 
 import click
 
@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from ..sdk.client import Client
     from ..sdk.run import Run
     from ..sdk.workspace import Workspace
+
+
+class ReaderGone(Exception):
+    """Whoever read our output, such as ``head``, has had enough."""
+
 
 FORMATS = ("table", "json", "yaml", "tsv")
 
@@ -94,7 +99,8 @@ class Session:
 
     def write(self, text: str, *, newline: bool = True) -> None:
         """Data: to stdout."""
-        click.echo(text, nl=newline, color=self.color)
+        with reading():
+            click.echo(text, nl=newline, color=self.color)
 
     def write_error(self, text: str) -> None:
         with suppress(OSError, ValueError):  # nobody listens
@@ -106,3 +112,12 @@ class Session:
     def on_terminal(self) -> bool:
         """Whether someone watches stderr."""
         return not self.quiet and sys.stderr.isatty()
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Around every write to stdout. Not as ``BrokenPipeError``, which click takes for its own."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise ReaderGone from None

@@ -27,6 +27,7 @@ def source_of(script: Optional[str], chosen: Optional[str]) -> Source:
     path = os.path.abspath(script)
     if not os.path.isfile(path):
         raise _missing(script, here)
+    _check_kind(script)
     if not _below(path, here):
         folder = _not_everything(os.path.dirname(path), script)
         return Source(folder, os.path.basename(path))
@@ -46,8 +47,22 @@ def experiment_of(directory: str) -> str:
     return name.strip("-._")[:100] or "default"
 
 
+def _check_kind(script: str) -> None:
+    """A script is given to Python; what is plainly something else is refused before it fails."""
+    remedy = {
+        ".sh": f'wherry run --command "sh {script}"',
+        ".R": f'wherry run --command "Rscript {script}"',
+        ".ipynb": f"save it as a script: jupyter nbconvert --to script {script}",
+        ".yml": f"wherry job create -f {script} --stream",
+        ".yaml": f"wherry job create -f {script} --stream",
+    }.get(os.path.splitext(script)[1])
+    if remedy:
+        raise UserErrorException(f"{script!r} is not a Python script", hint=remedy)
+
+
 def _script_in(directory: str, script: str) -> str:
     """As seen from the folder or, failing that, from here."""
+    _check_kind(script)
     if os.path.isfile(os.path.join(directory, script)):
         return script
     path = os.path.abspath(script)

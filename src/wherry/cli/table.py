@@ -68,11 +68,9 @@ def display_width(text: str) -> int:
 
 
 def _fitting(rows: Sequence[Any], columns: List[Column], width: int) -> List[Column]:
-    while _least_width(rows, columns) > width:
-        place = _next_short(columns)
-        if place is not None:
-            columns[place] = _shortened(columns[place])
-            continue
+    if _width(rows, columns) > width:
+        columns = [_shortened(column) for column in columns]
+    while _width(rows, columns, narrowest=_NARROWEST) > width:
         optional = max(columns, key=lambda column: column.drops)
         if not optional.drops:
             break
@@ -84,19 +82,14 @@ def _shortened(column: Column) -> Column:
     return column._replace(value=column.short or column.value, short=None)
 
 
-def _next_short(columns: Sequence[Column]) -> Optional[int]:
-    places = [place for place, column in enumerate(columns) if column.short is not None]
-    return places[0] if places else None
-
-
-def _least_width(rows: Sequence[Any], columns: Sequence[Column]) -> int:
-    """With the wrapping column as narrow as it is still readable."""
+def _width(rows: Sequence[Any], columns: Sequence[Column], narrowest: int = 10**6) -> int:
+    """Of the whole table, with wrapping columns no wider than ``narrowest``."""
     widths = _widths(
         [[column.title for column in columns]]
         + [[_one_line(column.value(row)) for column in columns] for row in rows]
     )
     least = [
-        min(width, _NARROWEST) if column.wraps else width for column, width in zip(columns, widths)
+        min(width, narrowest) if column.wraps else width for column, width in zip(columns, widths)
     ]
     return sum(least) + len(_GAP) * (len(columns) - 1)
 

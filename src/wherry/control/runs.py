@@ -37,7 +37,14 @@ def page(
 ) -> Page:
     with plane.database.read() as connection:
         workspace = workspaces.get(connection, workspace_name)
-        return listing.page(connection, workspace.id, wanted, limit, cursor)
+        rows, following = listing.page(connection, workspace.id, wanted, limit, cursor)
+        told = [explain(connection, row) for row in rows]
+        records = runs.to_records(connection, rows)
+    items = [
+        dataclasses.replace(run, message=message)
+        for run, message in zip(records, told, strict=True)
+    ]
+    return Page(items, following)
 
 
 def resolve(plane: Plane, workspace_name: str, text: str) -> Run:

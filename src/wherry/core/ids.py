@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
-import uuid
 
 from .errors import UserErrorException
 
@@ -33,8 +31,12 @@ def check_run_id(run_id: object) -> str:
 
 def new_run_id(experiment: str, unix_time: float) -> str:
     """Azure ML's form: ``{experiment}_{unixtime}_{8 hex digits}``."""
+    import secrets  # slow to load, and scripts on a node make no ids
+
     return f"{experiment[:255]}_{int(unix_time)}_{secrets.token_hex(4)}"
 
 
 def new_uuid() -> str:
+    import uuid
+
     return str(uuid.uuid4())

@@ -44,13 +44,6 @@ SETTINGS: Tuple[Setting, ...] = (
     Setting("cancel_grace_s", "WHERRY_CANCEL_GRACE_S", "seconds", 10.0, "from SIGTERM to SIGKILL"),
     Setting("max_body_bytes", "WHERRY_MAX_BODY_BYTES", "whole", 64 * 2**20, "largest JSON request"),
     Setting("max_file_bytes", "WHERRY_MAX_FILE_BYTES", "whole", 2**40, "largest file of a run"),
-    Setting(
-        "client_lost_s",
-        "WHERRY_CLIENT_LOST_S",
-        "seconds",
-        600.0,
-        "silence after which an interactive run is given up",
-    ),
 )
 
 
@@ -75,7 +68,6 @@ class Settings:
     cancel_grace_s: float
     max_body_bytes: int
     max_file_bytes: int
-    client_lost_s: float
 
     def __init__(self, values: Mapping[str, Any], origins: Mapping[str, str]) -> None:
         self.__dict__.update(values)

@@ -17,7 +17,7 @@ MAX_PATH_BYTES = 3840
 _MAX_HOPS = 40
 _SHOWN_CHARS = 200
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
-_DRIVE = re.compile(r"[A-Za-z]:")
+_DRIVE = re.compile(r".:", re.DOTALL)
 _FIELDS = frozenset({"path", "digest", "size", "mode", "link"})
 
 
@@ -65,8 +65,7 @@ class Notice(NamedTuple):
     what: str
 
     def __str__(self) -> str:
-        text = f"{self.path}: {self.what}"
-        return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+        return printable(f"{self.path}: {self.what}")
 
 
 class Diff(NamedTuple):
@@ -75,6 +74,11 @@ class Diff(NamedTuple):
     added: List[str]
     removed: List[str]
     changed: List[str]
+
+
+def printable(text: str) -> str:
+    """The text with what a terminal would obey or refuse written out."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def canonical_json(files: Iterable[FileEntry]) -> str:

@@ -183,6 +183,7 @@ def _without_start(error: Exception) -> Dict[str, Any]:
         "out_of_memory": False,
         "setup_error": None if canceled else str(error),
         "error": None if canceled else {"message": str(error)},
+        "started_at": None,
         "ended_at": time.time(),
     }
 

@@ -51,12 +51,14 @@ class Courier:
         self.done = not shipper.enabled
 
     def start(self) -> None:
+        """That the command runs is said, too, only once it has done so for long enough."""
         if not self.done:
             self._started = True
+            self._beat_at = time.monotonic() + _NOTICED_S
             _thread.start_new_thread(self._run, ())
 
     def finalizing(self) -> None:
-        """Said to the server only if the end takes long enough for anyone to notice."""
+        """Said to the server only if it takes long enough for anyone to notice."""
         self._stage = "finalizing"
         self._beat_at = min(self._beat_at, time.monotonic() + _NOTICED_S)
 

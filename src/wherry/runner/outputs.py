@@ -93,19 +93,18 @@ class Outputs:
         self._flush()
 
     def _found(self) -> Iterator[Tuple[str, str, Version]]:
-        seen: Set[Tuple[int, int]] = set()
         for root in WATCHED:
-            yield from self._walk(f"{self._folder.work}/{root}", root, seen)
-        yield from self._walk(self._folder.files, "", seen)
+            yield from self._walk(f"{self._folder.work}/{root}", root, ())
+        yield from self._walk(self._folder.files, "", ())
 
     def _walk(
-        self, path: str, name: str, seen: Set[Tuple[int, int]]
+        self, path: str, name: str, above: Tuple[Tuple[int, int], ...]
     ) -> Iterator[Tuple[str, str, Version]]:
         try:
             about = os.stat(path)
-            if (about.st_dev, about.st_ino) in seen or not self._ours(path):
-                return
-            seen.add((about.st_dev, about.st_ino))
+            here = (about.st_dev, about.st_ino)
+            if here in above or not self._ours(path):
+                return  # a link back up, or out
             entries = sorted(os.scandir(path), key=lambda entry: entry.name)
         except FileNotFoundError:
             return
@@ -120,7 +119,7 @@ class Outputs:
                 self._skip(below, "its target is missing" if entry.is_symlink() else str(error))
                 continue
             if stat.S_ISDIR(about.st_mode):
-                yield from self._walk(entry.path, below, seen)
+                yield from self._walk(entry.path, below, (*above, here))
             elif not stat.S_ISREG(about.st_mode):
                 self._skip(below, "it is not a regular file")
             elif not entry.is_symlink() or self._ours(entry.path):

@@ -145,10 +145,10 @@ class Command:
 def start(argv: List[str], env: Dict[str, str], work: str, log: str, *, subreaper: bool) -> Command:
     """Start the command in ``work``, both its outputs in one file opened for appending."""
     os.chdir(work)
-    script = missing_script(argv)
+    program = find_program(argv[0], env.get("PATH") or os.defpath)
+    script = missing_script(argv) if os.path.exists(program) else None
     if script:
         raise SetupError(f"the script {script} is not in the snapshot")
-    program = find_program(argv[0], env.get("PATH") or os.defpath)
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
         pid = _spawn(program, argv, env, output)

@@ -1,12 +1,9 @@
-"""HTTP to the server: one kept connection per call in flight, retries, problems as exceptions."""
+"""The server as the SDK sees it: calls, retries, streams, and problems as exceptions."""
 
 from __future__ import annotations
 
-import os
-import select
 import time
 from json import dumps, loads
-from types import TracebackType
 from typing import (
     Any,
     Callable,
@@ -25,11 +22,10 @@ from typing import (
 from ..core.errors import ServerUnavailableError, VersionMismatchError, WherryError, from_problem
 from ..core.version import API, VERSION
 from .console import say
+from .transport import Body, Pool, Response, Unreachable
 
 BASE = "/api/v1"
-CHUNK = 1 << 16
 
-Body = Union[bytes, Iterable[bytes], Callable[[], Iterable[bytes]]]
 Params = Mapping[str, Any]
 
 
@@ -62,7 +58,7 @@ class Client:
         self._address = address
         self._relocate = relocate
         self._timeout_s = timeout_s
-        self._pool = _Pool()
+        self._pool = Pool()
 
     @property
     def url(self) -> str:
@@ -132,7 +128,8 @@ class Client:
         kind = "application/json" if json is not None else "application/octet-stream"
         sent = {**_content_headers(body, length, kind), **(headers or {})}
         if retry is None:
-            retry = method != "POST" or path.endswith(("/blobs", "/snapshots"))
+            safe = method in ("GET", "PUT", "PATCH")
+            retry = safe or path.endswith(("/blobs", "/snapshots"))
         once = hasattr(body, "__next__")
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         target = BASE + path + _query(params)
@@ -152,12 +149,14 @@ class Client:
         *,
         offset: int = 0,
         follow: bool = False,
-        patience_s: float = 600.0,
+        patience_s: Optional[float] = None,
     ) -> Iterator[bytes]:
         """The bytes of a log from ``offset`` on; a broken connection is taken up where it broke.
 
         With ``follow`` it goes on until the server says that this is all.
         """
+        if patience_s is None:
+            patience_s = 600.0 if follow else 10.0
         outage = _Outage(patience_s)
         while True:
             params = {"offset": offset, "follow": follow}
@@ -235,132 +234,38 @@ class Client:
         )
 
 
-class Response:
-    """One answer. Closing it early gives up its connection; reading it to the end keeps it."""
-
-    def __init__(self, pool: _Pool, link: _Link) -> None:
-        self._pool = pool
-        self._link: Optional[_Link] = link
-        self._raw: Any = None
-
-    @property
-    def status(self) -> int:
-        return int(self._raw.status)
-
-    def header(self, name: str) -> Optional[str]:
-        value = self._raw.getheader(name)
-        return None if value is None else str(value)
-
-    def begin(
-        self, method: str, target: str, body: Optional[Body], headers: Mapping[str, str]
-    ) -> None:
-        assert self._link is not None
-        connection, chunked = self._link.connection, "Transfer-Encoding" in headers
-        with _Guard(self):
-            try:
-                content = body() if callable(body) else body
-                connection.request(
-                    method, self._link.prefix + target, content, headers, encode_chunked=chunked
-                )
-            except (BrokenPipeError, ConnectionResetError):
-                pass  # a server that refuses a body answers before it has read it
-            self._raw = connection.getresponse()
-
-    def read(self, limit: int = -1) -> bytes:
-        with _Guard(self):
-            return bytes(self._raw.read() if limit < 0 else self._raw.read(limit))
-
-    def chunks(self) -> Iterator[bytes]:
-        """The content as it arrives."""
-        while True:
-            with _Guard(self):
-                chunk = self._raw.read1(CHUNK)
-                if not chunk and self._raw.length:  # read1 itself does not mind
-                    raise OSError(f"{self._raw.length} bytes of the answer are missing")
-            if not chunk:
-                self._raw.close()
-                return
-            yield chunk
-
-    def close(self) -> None:
-        link, self._link = self._link, None
-        if link is None:
-            return
-        if self._raw is not None and self._raw.isclosed():
-            self._pool.give(link)
-            return
-        if self._raw is not None:
-            self._raw.close()
-        link.connection.close()
-
-    def __enter__(self) -> Response:
-        return self
-
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        self.close()
-
-
-class Unreachable(ServerUnavailableError):
-    """No answer, or half of one.
-
-    ``sent``: the request may have arrived. ``quiet``: nothing but silence.
-    """
-
-    def __init__(self, message: str, *, sent: bool, quiet: bool = False) -> None:
-        super().__init__(message)
-        self.sent = sent
-        self.quiet = quiet
-
-
-class _Guard:
-    """Turns what can go wrong on a connection into ``Unreachable``, and closes it."""
-
-    def __init__(self, response: Response) -> None:
-        self._response = response
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        if error is None:
-            return
-        self._response.close()
-        from http.client import HTTPException
-        from socket import timeout
-
-        # http.client lets ValueError out when a chunked answer breaks off.
-        if isinstance(error, (OSError, HTTPException, ValueError)):
-            message = str(error) or type(error).__name__
-            raise Unreachable(message, sent=True, quiet=isinstance(error, timeout)) from error
-
-
 class _Outage:
-    """A time without a server, told once and borne for so long."""
+    """A time without a server: borne for so long, and told once when it is not over at once."""
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
         self._since: Optional[float] = None
+        self._told = False
 
     def bear(self, failure: ServerUnavailableError) -> None:
         if self._since is None:
             self._since = time.monotonic()
-            say(f"{failure.message}; trying again")
-        if time.monotonic() - self._since > self._patience_s:
+        lasted = time.monotonic() - self._since
+        if lasted > self._patience_s:
             raise failure
+        if lasted > _TELL_AFTER_S and not self._told:
+            self._told = True
+            say(f"{failure.message}; trying again")
         time.sleep(0.2)
 
     def over(self) -> None:
         self._since = None
+        self._told = False
+
+
+_TELL_AFTER_S and not self._told:
+            self._told = True
+            say(f"{failure.message}; trying again")
+        time.sleep(0.2)
+
+    def over(self) -> None:
+        self._since = None
+        self._told = False
 
 
 class _Link(NamedTuple):
@@ -402,6 +307,7 @@ class _Pool:
             self._idle.pop().connection.close()
 
 
+_TELL_AFTER_S = 3.0
 _PAUSES_S = (0.0, 0.2, 0.5, 1.0, 2.0)
 
 
@@ -462,50 +368,3 @@ def _problem(response: Response) -> WherryError:
     return WherryError(f"the server answered {status}", hint="`wherry server logs` says more")
 
 
-def _connect(url: str, timeout_s: float) -> _Link:
-    from http.client import HTTPConnection, HTTPException, HTTPSConnection
-    from urllib.parse import urlsplit
-
-    parts = urlsplit(url)
-    secure = parts.scheme == "https"
-    host, port = parts.hostname or "127.0.0.1", parts.port or (443 if secure else 80)
-    proxy = None if _is_loopback(host) else _proxy_for(parts.scheme, host)
-    kind = HTTPSConnection if secure else HTTPConnection
-    connection: Any = kind(proxy.hostname, proxy.port or 8080) if proxy else kind(host, port)
-    if proxy and secure:
-        connection.set_tunnel(host, port)
-    connection.timeout = min(timeout_s, _CONNECT_S)
-    try:
-        connection.connect()
-    except (OSError, HTTPException) as error:
-        connection.close()
-        raise Unreachable(str(error), sent=False) from error
-    connection.sock.settimeout(timeout_s)
-    whole = proxy and not secure  # a plain proxy is told the whole address
-    return _Link(connection, url, (f"http://{parts.netloc}" if whole else "") + parts.path)
-
-
-_CONNECT_S = 10.0
-
-
-def _is_loopback(host: str) -> bool:
-    return host in ("localhost", "::1") or host.startswith("127.")
-
-
-def _proxy_for(scheme: str, host: str) -> Any:
-    from urllib.parse import urlsplit
-    from urllib.request import getproxies_environment, proxy_bypass
-
-    proxy = getproxies_environment().get(scheme)
-    if not proxy or proxy_bypass(host):
-        return None
-    return urlsplit(proxy if "//" in proxy else f"//{proxy}")
-
-
-def _stale(connection: Any) -> bool:
-    """Whether the server has closed it: an idle connection has nothing to read."""
-    if connection.sock is None:
-        return True
-    poll = select.poll()
-    poll.register(connection.sock, select.POLLIN)
-    return bool(poll.poll(0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Iterable, Sequence, Tuple
 
 
@@ -28,6 +27,12 @@ class Markup(str):
 def link(url: str, text: str) -> Markup:
     safe = url if url.startswith(("http://", "https://")) else "#"
     return Markup(f'<a href="{escape(safe)}" target="_blank" rel="noopener">{escape(text)}</a>')
+
+
+def escape(text: str) -> str:
+    import html  # has all of HTML's entities, which few scripts need
+
+    return html.escape(text)
 
 
 def _cell(value: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from typing import Any, Dict, Mapping, Optional
 
@@ -68,9 +67,7 @@ class Environment(Section):
 def interpreter_of(environment: Environment) -> str:
     """The interpreter that the environment means, as a path where it can be known here."""
     path = str(environment.python.interpreter_path or "python")
-    if path != "python":
-        return path
-    return sys.executable or shutil.which("python3") or path
+    return sys.executable or "python3" if path == "python" else path
 
 
 def check(environment: Environment) -> None:

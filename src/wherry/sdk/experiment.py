@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 import wherry  # the lazy surface: see run.py
 
@@ -83,12 +83,18 @@ class Experiment:
         return dict(self.refresh()._record.get("tags") or {})
 
     def submit(
-        self, config: ScriptRunConfig, tags: Optional[Mapping[str, Any]] = None, **kwargs: Any
+        self,
+        config: ScriptRunConfig,
+        tags: Optional[Mapping[str, Any]] = None,
+        *,
+        progress: Optional[Callable[[int, int], None]] = None,
+        **kwargs: Any,
     ) -> Run:
         """Send a script to its target and return its run at once.
 
         Options: ``display_name``, ``description``, ``properties``, ``parent_id`` and
-        ``submission_key``; two submissions with the same key make one run.
+        ``submission_key``; two submissions with the same key make one run. ``progress`` is called
+        with the bytes sent and those to send.
 
         >>> run = experiment.submit(config, tags={"try": "1"}, display_name="first")
         """
@@ -101,6 +107,7 @@ class Experiment:
             config,
             load(),
             {**kwargs, "tags": tags},
+            progress,
         )
         return Run(self, record["id"], _record=record)
 
@@ -141,7 +148,7 @@ class Experiment:
         workspace = self.workspace
         path = f"/workspaces/{quote(workspace.name)}/runs/interactive"
         record = workspace._client.post(path, json=body)
-        recorder = ClientRecorder(workspace._client, record["id"], beats=True)
+        recorder = ClientRecorder(workspace._client, record["id"])
         run = Run(self, record["id"], _record=record, _recorder=recorder)
         drive(run)
         return run

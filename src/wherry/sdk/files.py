@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence
 
 from ..core.errors import NotFoundError, ServerUnavailableError, UserErrorException
 from ..core.snapshots import check_path
 from .client import Client, quote
 from .handle import RunHandle
-from .recorder import Recorder, put_file
+from .recorder import Recorder, put_file, scratch, walk
 
 _LOG_FOLDERS = ("user_logs/", "system_logs/", "azureml-logs/", "logs/")
 _CHUNK = 1 << 16
@@ -31,7 +30,7 @@ class RunFiles(RunHandle):
         """
         name = _file_name(name)
         if hasattr(path_or_stream, "read"):
-            with tempfile.TemporaryDirectory() as folder:
+            with scratch() as folder:
                 saved = os.path.join(folder, "stream")
                 _save(path_or_stream, saved)
                 self._store(name, saved)
@@ -66,7 +65,7 @@ class RunFiles(RunHandle):
         root = os.fspath(path)
         if not os.path.isdir(root):
             raise UserErrorException(f"there is no folder {str(root)!r} to upload as {name!r}")
-        for source, relative in _walk(root):
+        for source, relative in walk(root):
             self.upload_file(f"{str(name).rstrip('/')}/{relative}", source)
 
     def get_file_names(self) -> List[str]:
@@ -75,7 +74,10 @@ class RunFiles(RunHandle):
         >>> run.get_file_names()
         ['outputs/model.pkl', 'user_logs/std_log.txt']
         """
-        return [str(item["path"]) for item in self.list_files()]
+        names = {str(item["path"]) for item in self.list_files()}
+        if self._recorder is not None:
+            names.update(self._recorder.pending_files(self.id))
+        return sorted(names)
 
     def list_files(self) -> List[Dict[str, Any]]:
         """Every file with ``path``, ``size``, ``digest`` and ``modified_at``."""
@@ -217,12 +219,3 @@ def _save(stream: Any, path: str) -> None:
             if not chunk:
                 return
             file.write(chunk.encode() if isinstance(chunk, str) else chunk)
-
-
-def _walk(root: str) -> Iterator[Tuple[str, str]]:
-    for folder, folders, names in os.walk(root):
-        folders.sort()
-        for name in sorted(names):
-            source = os.path.join(folder, name)
-            if os.path.isfile(source):
-                yield source, os.path.relpath(source, root).replace(os.sep, "/")

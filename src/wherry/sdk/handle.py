@@ -42,8 +42,8 @@ class RunHandle:
         return self._record or self._refresh()
 
     def _current(self) -> Dict[str, Any]:
-        """The record of now; one that has ended is asked for only once."""
-        if self._record.get("status") in TERMINAL and "spec" in self._record:
+        """The record of now; a status that is the last one is not asked for again."""
+        if self._record.get("status") in TERMINAL:
             return self._record
         return self._refresh()
 

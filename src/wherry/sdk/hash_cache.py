@@ -283,9 +283,9 @@ class HashCache:
     """The pages of one tree. Never raises: without a usable file it is empty and saves nothing."""
 
     def __init__(self, cache_dir: str, root: str) -> None:
-        folder = os.path.join(cache_dir, "snapshots")
+        self.folder = os.path.realpath(os.path.join(cache_dir, "snapshots"))
         name = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
-        self._file = os.path.join(folder, name)
+        self._file = os.path.join(self.folder, name)
         self._stored = _load(self._file)
         self._kept: List[str] = []
         self._new: Dict[str, Page] = {}
@@ -315,7 +315,7 @@ class HashCache:
         pages = {folder: self._stored[folder] for folder in self._kept}
         pages.update((folder, _pack(page)) for folder, page in self._new.items())
         _try(_replace, self._file, _encode(pages))
-        _try(_prune, os.path.dirname(self._file))
+        _try(_prune, self.folder)
 
 
 class Files:
@@ -387,9 +387,13 @@ def unknown(entries: List[os.DirEntry[str]], known: Mapping[str, int]) -> List[o
 
 
 def largest(groups: Iterable[Files], count: int) -> List[Tuple[int, str]]:
-    """The sizes and names of the largest files, each with the page it is on before it."""
+    """The sizes and paths of the largest files."""
     likely = heapq.nlargest(count, groups, key=lambda files: files.totals()[2])
-    sizes = [(s, files.page_id + n) for files in likely for n, s in files.all_sizes().items()]
+    sizes = [
+        (size, files.page_id.lstrip("/") + name)
+        for files in likely
+        for name, size in files.all_sizes().items()
+    ]
     return heapq.nlargest(count, sizes)
 
 

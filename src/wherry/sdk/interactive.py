@@ -5,10 +5,7 @@ from __future__ import annotations
 import atexit
 import builtins
 import os
-import secrets
-import shutil
 import sys
-import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -30,16 +27,15 @@ class ClientRecorder(Recorder):
     """Ships in the background for as long as the process lives.
 
     The files of forked children lie in the same folder and are shipped by the process that
-    forked them. ``beats`` keeps a run that this process drives from being given up.
+    forked them. Runs that this process drives are kept from being given up.
     """
 
-    def __init__(self, client: Client, run_id: str, *, beats: bool = False) -> None:
-        self._folder = tempfile.mkdtemp(prefix="wherry-")
+    def __init__(self, client: Client, run_id: str) -> None:
+        self._folder = _new_folder()
         super().__init__(run_id, Spool(self._folder))
         self._client = client
-        self._beats = beats
         self._pid = os.getpid()
-        self._stream = f"client-{secrets.token_hex(4)}"
+        self._stream = f"client-{os.urandom(4).hex()}"
         self._shipper = Shipper(client.url, client.token, client.server_file or None)
         self._shipped: Dict[str, int] = {}
         self._progress = threading.Condition()
@@ -78,7 +74,7 @@ class ClientRecorder(Recorder):
         if self in _recorders:
             _recorders.remove(self)
         if sent:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            _remove(self._folder)
         else:
             reason = self._refusal or "the server did not answer"
             say(
@@ -104,7 +100,7 @@ class ClientRecorder(Recorder):
             while not self._ended:
                 self._wanted.clear()
                 busy = self._ship()
-                if self._beats and time.monotonic() > beat_at:
+                if time.monotonic() > beat_at:
                     beat_at = time.monotonic() + HEARTBEAT_S
                     self._beat()
                 pause = _BUSY_S if busy else min(_IDLE_S, pause * 1.5)
@@ -135,8 +131,10 @@ class ClientRecorder(Recorder):
         return f"{self._stream}-{name}"
 
     def _beat(self) -> None:
-        with suppress(WherryError):  # the next one may arrive
-            self._client.post(f"/runs/{quote(self.run_id)}/heartbeat", retry=True, start=False)
+        for pid, run in list(_driven.values()):
+            if pid == os.getpid() and run._recorder is self:
+                with suppress(WherryError):  # the next one may arrive
+                    self._client.post(f"/runs/{quote(run.id)}/heartbeat", retry=True, start=False)
 
 
 _recorders: List[ClientRecorder] = []
@@ -166,6 +164,18 @@ def finish_all(error: Optional[BaseException] = None) -> None:
     _driven.clear()
     for recorder in list(_recorders):
         recorder.close()
+
+
+def _new_folder() -> str:
+    import tempfile  # slow to load; a submitted script has its folder already
+
+    return tempfile.mkdtemp(prefix="wherry-")
+
+
+def _remove(folder: str) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @atexit.register

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
+from ..core.ids import new_uuid
 from .console import echo
 
 
@@ -18,7 +18,7 @@ class _OfflineRun:
     """
 
     def __init__(self, parent: Optional[_OfflineRun] = None) -> None:
-        self.id = f"OfflineRun_{uuid.uuid4()}"
+        self.id = f"OfflineRun_{new_uuid()}"
         self.parent = parent
         self.type = "OfflineRun"
         self.number = 0

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
-from typing import Dict, Iterator, Optional
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ..core.errors import ServerUnavailableError
-from .client import CHUNK, Client, quote
+from .client import Client, quote
+from .connection import connect
 from .spool import Spool
+from .transport import CHUNK
 
 
 class Recorder:
@@ -22,6 +23,10 @@ class Recorder:
     def put_file(self, run_id: str, name: str, source: str) -> None:
         """Take a copy of the local file ``source`` as the run's file ``name``."""
         raise NotImplementedError
+
+    def pending_files(self, run_id: str) -> List[str]:
+        """The names of files that someone else is still to send."""
+        return []
 
     def flush(self, client: Client, timeout_s: float) -> None:
         """Wait until the server has every line that was written before."""
@@ -40,6 +45,11 @@ class SubmittedRecorder(Recorder):
         self._folder = folder
 
     def put_file(self, run_id: str, name: str, source: str) -> None:
+        if run_id != self.run_id:  # the runner knows nothing of child runs
+            put_file(connect(), run_id, name, source)
+            return
+        import shutil
+
         path = os.path.join(self._files, *name.split("/"))
         os.makedirs(os.path.dirname(path), exist_ok=True)
         # The runner must never see half a file.
@@ -50,6 +60,26 @@ class SubmittedRecorder(Recorder):
         finally:
             if os.path.exists(part):
                 os.unlink(part)
+
+    def pending_files(self, run_id: str) -> List[str]:
+        return [name for _, name in walk(self._files)] if run_id == self.run_id else []
+
+
+def walk(root: str) -> Iterator[Tuple[str, str]]:
+    """Every file below a folder: its path, and its name relative to the folder."""
+    for folder, folders, names in os.walk(root):
+        folders.sort()
+        for name in sorted(names):
+            source = os.path.join(folder, name)
+            if os.path.isfile(source):
+                yield source, os.path.relpath(source, root).replace(os.sep, "/")
+
+
+def scratch() -> Any:
+    """A folder for the length of a ``with``."""
+    import tempfile  # slow to load, and most scripts only log numbers
+
+    return tempfile.TemporaryDirectory(prefix="wherry-")
 
 
 def put_file(client: Client, run_id: str, name: str, source: str) -> None:

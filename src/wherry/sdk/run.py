@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
 
 import wherry  # the lazy surface: names are looked up when used, so that no import is circular
 
@@ -17,15 +17,15 @@ from .environment import Environment, from_spec
 from .files import RunFiles
 from .handle import STD_LOG, TERMINAL
 from .interactive import ClientRecorder, drive, release
+from .labels import Labels
 from .offline import _OfflineRun
 from .recorder import Recorder, SubmittedRecorder
 from .settings import run_context
-from .tracking import Tracking
 
 _DOCS = "https://github.com/wherry-ml/wherry/blob/main/docs/reference/sdk.md"
 
 
-class Run(Tracking, RunFiles):
+class Run(Labels, RunFiles):
     """One run of an experiment.
 
     >>> run = experiment.submit(config)
@@ -54,7 +54,7 @@ class Run(Tracking, RunFiles):
         self._experiment = experiment  # None in a script, and looked up when it is asked for
         self._recorder = _recorder
         self._submitted = isinstance(_recorder, SubmittedRecorder) and _recorder.run_id == self.id
-        self._tagged: Dict[str, str] = {}
+        self._tagged = {}
 
     @staticmethod
     def get_context(
@@ -133,41 +133,17 @@ class Run(Tracking, RunFiles):
         return None if kind is None else str(kind)
 
     @property
-    def name(self) -> str:
-        return self.display_name
-
-    @property
-    def display_name(self) -> str:
-        return str(self._refresh().get("display_name") or self.id)
-
-    @display_name.setter
-    def display_name(self, value: str) -> None:
-        self._change(display_name=str(value))
-
-    @property
-    def description(self) -> str:
-        return str(self._refresh().get("description") or "")
-
-    @description.setter
-    def description(self, value: str) -> None:
-        self._change(description=str(value))
-
-    @property
     def parent(self) -> Optional[Run]:
         parent_id = self._known().get("parent_id")
-        return self._sibling(self._client.get(f"/runs/{quote(parent_id)}")) if parent_id else None
+        if not parent_id:
+            return None
+        recorder = self._recorder
+        shared = recorder if recorder is not None and recorder.run_id != self.id else None
+        return self._relative(self._client.get(f"/runs/{quote(parent_id)}"), shared)
 
     @property
     def status(self) -> str:
         return self.get_status()
-
-    @property
-    def tags(self) -> Dict[str, str]:
-        return self.get_tags()
-
-    @property
-    def properties(self) -> Dict[str, str]:
-        return self.get_properties()
 
     @property
     def record(self) -> Dict[str, Any]:
@@ -223,7 +199,7 @@ class Run(Tracking, RunFiles):
 
     def get_environment(self) -> Environment:
         """The environment it was submitted with."""
-        return from_spec((self._current().get("spec") or {}).get("environment"))
+        return from_spec((self._refresh().get("spec") or {}).get("environment"))
 
     def wait_for_completion(
         self,
@@ -261,10 +237,9 @@ class Run(Tracking, RunFiles):
             for chunk in self._client.stream(path, offset=offset, follow=follow):
                 write(chunk)
                 offset += len(chunk)
-            if not follow:
-                return offset
             # A server that is being stopped ends the stream, too.
-            follow = self._refresh()["status"] not in TERMINAL
+            if not follow or (self._ended() and self._log_size(name) <= offset):
+                return offset
 
     def get_metrics(
         self,
@@ -292,42 +267,6 @@ class Run(Tracking, RunFiles):
         points: List[Dict[str, Any]] = answer["points"]
         return points
 
-    def tag(self, key: str, value: Optional[str] = None) -> None:
-        """Set a tag; tags may be changed at any time.
-
-        >>> run.tag("quality", "good")
-        """
-        self.set_tags({key: value})
-
-    def set_tags(self, tags: Mapping[str, Any]) -> None:
-        """Set several tags."""
-        texts = {str(key): "" if value is None else str(value) for key, value in tags.items()}
-        if isinstance(self._recorder, SubmittedRecorder):
-            self._tagged.update(texts)
-            for key, text in texts.items():
-                self._recorder.spool.append("tag", key, text, None, self._below(self._recorder))
-        else:
-            self._change(tags=texts)
-
-    def get_tags(self) -> Dict[str, str]:
-        return {**(self._refresh().get("tags") or {}), **self._tagged}
-
-    def remove_tags(self, tags: Union[str, Sequence[str]]) -> None:
-        """Remove a tag, or several."""
-        names = [tags] if isinstance(tags, str) else [str(tag) for tag in tags]
-        if self._tagged:
-            self._flush_own(60.0)  # a removal must not overtake what was set before
-        for name in names:
-            self._tagged.pop(name, None)
-        self._change(remove_tags=names)
-
-    def add_properties(self, properties: Mapping[str, Any]) -> None:
-        """Set properties; once set, a property keeps its value and another one is refused."""
-        self._change(properties={str(key): str(value) for key, value in properties.items()})
-
-    def get_properties(self) -> Dict[str, str]:
-        return dict(self._refresh().get("properties") or {})
-
     def get_children(
         self,
         recursive: bool = False,
@@ -346,7 +285,7 @@ class Run(Tracking, RunFiles):
                 and type in (None, record.get("type"))
                 and status in (None, record.get("status"))
             ):
-                yield self._sibling(record)
+                yield self._relative(record, self._recorder)
 
     def child_run(
         self, name: Optional[str] = None, run_id: Optional[str] = None, outputs: Any = None
@@ -496,8 +435,10 @@ class Run(Tracking, RunFiles):
             ]
         )
 
-    def _sibling(self, record: Mapping[str, Any]) -> Run:
-        return self.experiment.workspace._run(record)
+    def _relative(self, record: Mapping[str, Any], recorder: Optional[Recorder]) -> Run:
+        """A run of the same tree; with the same recorder it reads what this process logged."""
+        experiment = self.experiment.workspace._experiment({"name": record["experiment"]})
+        return Run(experiment, record["id"], _record=record, _recorder=recorder)
 
     def _child(self, name: Optional[str], run_id: Optional[str], tags: Mapping[str, str]) -> Run:
         workspace, experiment = self._place()
@@ -525,13 +466,17 @@ class Run(Tracking, RunFiles):
     def _details(self, record: Mapping[str, Any]) -> Dict[str, Any]:
         return details(record, self.list_files(), f"{self._client.url}/api/v1{self._path}/files")
 
-    def _await(self, seen: str, timeout_s: float, until: str = "") -> Dict[str, Any]:
+    def _await(
+        self, seen: str, timeout_s: float, until: str = "", patience_s: float = 600.0
+    ) -> Dict[str, Any]:
         """The record once the status is not ``seen`` any more, or the time is up.
 
         ``until="end"`` lets the server hold back what comes before the end.
         """
-        params = {"seen": seen, "until": until}
-        return self._take(self._client.wait(f"{self._path}/wait", params, timeout_s=timeout_s))
+        path, params = f"{self._path}/wait", {"seen": seen, "until": until}
+        return self._take(
+            self._client.wait(path, params, timeout_s=timeout_s, patience_s=patience_s)
+        )
 
     def _get_recorder(self) -> Optional[Recorder]:
         if self._recorder is None:
@@ -541,10 +486,11 @@ class Run(Tracking, RunFiles):
                 say(f"warning: run {self.id} cannot be logged to: {error}")
         return self._recorder
 
-    def _flush_own(self, timeout_s: float) -> None:
-        """What this process logged is to be read by it."""
-        if self._recorder is not None:
-            self._recorder.flush(self._client, timeout_s)
+    def _ended(self) -> bool:
+        return self._refresh()["status"] in TERMINAL
+
+    def _log_size(self, name: str) -> int:
+        return sum(int(file["size"]) for file in self.list_files() if file["path"] == name)
 
     def _end(self, status: str, error: Optional[Mapping[str, Any]], set_status: bool) -> None:
         release(self.id)

@@ -37,6 +37,7 @@ from ..core.snapshots import (
     folders_of,
     link_problem,
     path_problem,
+    printable,
     resolve,
 )
 from . import settings
@@ -125,12 +126,11 @@ class Snapshot:
         >>> snapshot = Snapshot.capture("src")
         >>> snapshot.upload(client, "my-workspace")
         """
-        given = os.fspath(directory)
-        root = os.path.realpath(given)
+        root = os.path.realpath(directory)
         if not os.path.isdir(root):
+            problem = "is not a directory" if os.path.exists(root) else "does not exist"
             raise SnapshotException(
-                f"the source directory {given!r} "
-                + ("is not a directory" if os.path.exists(root) else "does not exist"),
+                f"the source directory {os.fspath(directory)!r} {problem}",
                 hint="source_directory names the folder that holds the script",
             )
         cache = HashCache(os.fspath(cache_dir or settings.load().cache), root)
@@ -272,20 +272,17 @@ class Batch:
     """
 
     def __init__(self, chunks: Callable[[FileEntry], Iterator[bytes]]) -> None:
-        self.length = 0
+        self.count = self.length = 0
         self._chunks = chunks
         self._frames: List[Tuple[FileEntry, Optional[bytes]]] = []
         self._watch: Callable[[int], None] = lambda sent: None
-
-    @property
-    def count(self) -> int:
-        return len(self._frames)
 
     def has_room_for(self, entry: FileEntry) -> bool:
         fits = self.length + entry.framed_bytes() <= BATCH_BYTES and self.count < BATCH_FILES
         return fits or not self._frames
 
     def add(self, entry: FileEntry, content: Optional[bytes]) -> None:
+        self.count += 1
         self.length += entry.framed_bytes()
         self._frames.append((entry, content))
 
@@ -321,9 +318,9 @@ _NO_FILES = Files("")
 class _Folder:
     """One folder of the walk.
 
-    ``mounts`` says which real folder each part of the walk began in, the innermost first: the
-    source directory, and the folders outside to which links led. ``extras`` are the links and
-    subfolders, each with the text by which it is ordered among the files.
+    ``mounts`` are the real folders that this part of the walk began in, the innermost first: those
+    outside to which links led, and the source directory. ``extras`` are links and subfolders, each
+    with the text by which it is ordered among the files.
     """
 
     path: str
@@ -384,14 +381,14 @@ class _Walk:
         count, size = sum(each[0] for each in totals), sum(each[1] for each in totals)
         if count <= LARGE_COUNT and size <= LARGE_BYTES:
             return
-        top = largest(self.groups, 5)
-        shown = ", ".join(f"{path.lstrip('/')} ({format_bytes(size)})" for size, path in top)
-        self.warnings.append(
-            f"{self.root} is large: {count:,} files, {format_bytes(size)}; the largest are {shown};"
-            " list what the run does not need in .amlignore or .wherryignore"
+        top = [f"{path} ({format_bytes(each)})" for each, path in largest(self.groups, 5)]
+        warning = printable(
+            f"{self.root} is large: {count:,} files, {format_bytes(size)}; the largest are "
+            f"{', '.join(top)}; list what the run does not need in .amlignore or .wherryignore"
         )
+        self.warnings.append(warning)
         if warn is not None:
-            warn(self.warnings[-1])
+            warn(warning)
 
     def read(self) -> None:
         for (files, name, path, *_), reading in self.reader.read_all(self._wanted):
@@ -435,9 +432,7 @@ class _Walk:
             self._tell(folder.path[:-1], f"left out: {_why(error)}")
 
     def _sort_out(self, folder: _Folder, descriptor: int) -> None:
-        """Most files are as they were, under the rules that were: they are seen to be known, and
-        none of the rest happens to them.
-        """
+        """Most files are as they were, under the rules that were: to them nothing else happens."""
         with os.scandir(descriptor) as listing:
             entries = list(listing)
         files = folder.files = self._group(folder.path)
@@ -449,7 +444,8 @@ class _Walk:
         same_rules = files.rules == files.page.rules
         if not same_rules:
             rest, names = entries, {entry.name for entry in entries}
-        if VENV_MARK in names and folder.path and not folder.brought_back:
+        is_venv = VENV_MARK in names and folder.path and not folder.brought_back
+        if is_venv or folder.real == self._cache.folder:
             return
         self._folders[folder.path] = folder
         for entry in rest:

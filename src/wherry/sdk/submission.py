@@ -12,7 +12,7 @@ from .client import Client, quote
 from .console import say
 from .git import GitFacts
 from .script_run_config import ScriptRunConfig
-from .snapshot import Snapshot
+from .snapshot import Progress, Snapshot
 
 _REMEMBERED = 1000
 _NOTICES_SHOWN = 5
@@ -25,6 +25,7 @@ def submit(
     config: ScriptRunConfig,
     settings: Settings,
     labels: Mapping[str, Any],
+    progress: Optional[Progress] = None,
 ) -> Dict[str, Any]:
     """The record of the new run. Nothing is sent for a configuration that cannot be carried out.
 
@@ -39,13 +40,13 @@ def submit(
     sent = Registry(client, workspace, settings)
     known = sent.knows(snapshot.id)
     if not known:
-        sent.register(snapshot)
+        sent.register(snapshot, progress)
     try:
         return _post(client, workspace, {**spec, "snapshot_id": snapshot.id})
     except NotFoundError:
         if not known:
             raise
-    sent.register(snapshot)  # the server has lost what it once had
+    sent.register(snapshot, progress)  # the server has lost what it once had
     return _post(client, workspace, {**spec, "snapshot_id": snapshot.id})
 
 
@@ -83,8 +84,8 @@ class Registry:
     def knows(self, snapshot_id: str) -> bool:
         return snapshot_id in self._read()
 
-    def register(self, snapshot: Snapshot) -> None:
-        snapshot.upload(self._client, self._workspace)
+    def register(self, snapshot: Snapshot, progress: Optional[Progress] = None) -> None:
+        snapshot.upload(self._client, self._workspace, progress=progress)
         self._remember(snapshot.id)
 
     def _read(self) -> List[str]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from typing import Any, Dict, List, Mapping, Optional
 
 from ..core.errors import UserErrorException
 from .handle import RunHandle
-from .recorder import Recorder
+from .recorder import Recorder, scratch
 from .values import plain, scalar
 
 _EXACT = (float, int, str, bool)
@@ -90,6 +89,11 @@ class Tracking(RunHandle):
         """Log predictions in Azure ML's JSON form."""
         self._log_document(name, value)
 
+    def _flush_own(self, timeout_s: float) -> None:
+        """What this process logged is to be read by it."""
+        if self._recorder is not None:
+            self._recorder.flush(self._client, timeout_s)
+
     def _get_recorder(self) -> Optional[Recorder]:
         """The recorder, made when first needed; None when that failed and was told."""
         raise NotImplementedError
@@ -130,7 +134,7 @@ class Tracking(RunHandle):
         if path is not None:
             self._attach(name, file_name, path)
             return
-        with tempfile.TemporaryDirectory() as folder:
+        with scratch() as folder:
             saved = os.path.join(folder, "plot.png")
             plot.savefig(saved, bbox_inches="tight", format="png")
             self._attach(name, file_name, saved)
@@ -140,7 +144,7 @@ class Tracking(RunHandle):
             from json import dumps
 
             text = value if isinstance(value, str) else dumps(plain(value))
-            with tempfile.TemporaryDirectory() as folder:
+            with scratch() as folder:
                 saved = os.path.join(folder, "document.json")
                 with open(saved, "w", encoding="utf-8") as file:
                     file.write(text)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import threading
-from html import escape
+import time
+from contextlib import suppress
 from typing import Any, Dict, List, Mapping, Optional
 
 from ..core.errors import WherryError
@@ -13,6 +14,7 @@ from .console import echo
 from .handle import TERMINAL
 
 _PAUSE_S = 2.0
+_FAILURES = 100
 
 
 class RunDetails:
@@ -69,19 +71,23 @@ class RunDetails:
             ]
         )
         metrics = display.table(["Metric", "Value"], _summary(self._metrics()))
-        tail = escape("\n".join(self._tail()))
+        tail = display.escape("\n".join(self._tail()))
         return f"{head}{metrics}<pre>{tail}</pre>"
 
     def _follow(self, widget: Any) -> None:
+        for _ in range(_FAILURES):
+            with suppress(WherryError):
+                self._follow_to_the_end(widget)
+                return
+            time.sleep(_PAUSE_S)
+
+    def _follow_to_the_end(self, widget: Any) -> None:
         while True:
-            record: Mapping[str, Any] = self._run._latest()
+            record: Mapping[str, Any] = self._run._current()
             widget.value = self._repr_html_()
             if record.get("status") in TERMINAL:
                 return
-            try:
-                self._run._await(str(record.get("status") or ""), _PAUSE_S)
-            except WherryError:
-                return
+            self._run._await(str(record["status"]), _PAUSE_S, patience_s=0.0)
 
     def _metrics(self) -> Dict[str, Any]:
         try:

@@ -343,7 +343,8 @@ class Workspace:
 
     def _experiment(self, record: Mapping[str, Any]) -> Experiment:
         experiment = Experiment(self, record["name"])
-        experiment._record = dict(record)
+        if "id" in record:
+            experiment._record = dict(record)
         return experiment
 
     def _run(self, record: Mapping[str, Any]) -> Run:

@@ -13,9 +13,9 @@ from sqlalchemy import BigInteger, Connection, Select, and_, exists, func, or_, 
 
 from wherry.core.errors import UserErrorException
 from wherry.core.lifecycle import CANCEL_REQUESTED, TERMINAL, Status
-from wherry.core.records import Page
 
 from . import runs as run_rows
+from .runs import RunRow
 from .tables import experiments, labels, runs
 
 ORDERS = {
@@ -46,7 +46,8 @@ class Filter:
 
 def page(
     connection: Connection, workspace_id: str, wanted: Filter, limit: int, cursor: str | None
-) -> Page:
+) -> tuple[list[RunRow], str | None]:
+    """The rows, and the cursor of the next page if there is one."""
     query = run_rows.joined().where(runs.c.workspace_id == workspace_id)
     query = _filtered(query, wanted)
     name, descending = wanted.order_by.lstrip("-"), wanted.order_by.startswith("-")
@@ -63,7 +64,7 @@ def page(
     more = len(rows) > limit
     rows = rows[:limit]
     following = _encode(wanted.order_by, rows[-1]) if more else None
-    return Page(run_rows.to_records(connection, rows), following)
+    return rows, following
 
 
 def _filtered(query: Select[Any], wanted: Filter) -> Select[Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, delete, exists, insert, select
 
-from .tables import snapshots
+from .tables import runs, snapshots
 
 
 def has(connection: Connection, workspace_id: str, snapshot_id: str) -> bool:
@@ -39,3 +39,15 @@ def add(
 def workspaces_of(connection: Connection, snapshot_id: str) -> list[str]:
     query = select(snapshots.c.workspace_id).where(snapshots.c.id == snapshot_id)
     return list(connection.execute(query).scalars())
+
+
+def every_id(connection: Connection) -> set[str]:
+    return set(connection.execute(select(snapshots.c.id)).scalars())
+
+
+def remove_unused(connection: Connection, before: datetime) -> None:
+    """Those older than ``before`` that no run was made from."""
+    used = exists().where(
+        runs.c.snapshot_id == snapshots.c.id, runs.c.workspace_id == snapshots.c.workspace_id
+    )
+    connection.execute(delete(snapshots).where(snapshots.c.created_at < before, ~used))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import tarfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -27,12 +30,14 @@ class FakeServer:
     """The routes that a runner and a ``Shipper`` use, on a port of this machine.
 
     ``fail`` may be set to a function of (method, path) that returns a status to answer with, or
-    None to go on; ``cancel`` makes every report be answered with the wish to cancel. Use it as a
-    context manager; ``stop`` and ``start`` again keep the address and what was taken.
+    None to go on; ``cancel`` makes every report be answered with the wish to cancel; ``pace_s``
+    passes between the pieces of a snapshot. Use it as a context manager; ``stop`` and ``start``
+    again keep the address and what was taken.
     """
 
     token: str = "secret"
     cancel: bool = False
+    pace_s: float = 0.0
     fail: Callable[[str, str], int | None] | None = None
     snapshots: dict[str, bytes] = field(default_factory=dict)
     exchanges: list[Exchange] = field(default_factory=list)
@@ -162,7 +167,8 @@ class _Server(ThreadingHTTPServer):
 
     def hang_up(self) -> None:
         for request in list(self._open):
-            self.shutdown_request(request)
+            with suppress(OSError):
+                request.shutdown(socket.SHUT_RDWR)  # closing alone would not wake its thread
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -184,6 +190,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             for start in range(0, len(data), 1 << 16):
                 piece = data[start : start + (1 << 16)]
+                time.sleep(fake.pace_s)
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
             self.wfile.write(b"0\r\n\r\n")
         else:

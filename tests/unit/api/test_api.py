@@ -386,11 +386,12 @@ def test_snapshots(api: TestClient, plane: Plane, snapshot: str) -> None:
     assert [each["path"] for each in shown["files"]] == ["lib/a.py", "train.py"]
     difference = api.get(f"snapshots/{snapshot}/diff/{other}").json()
     assert difference == {"added": ["new.py"], "removed": ["lib/a.py"], "changed": ["train.py"]}
-    archive = tarfile.open(fileobj=io.BytesIO(api.get(f"snapshots/{snapshot}/archive").content))
-    assert sorted(archive.getnames()) == ["lib/a.py", "train.py"]
-    file = archive.extractfile("train.py")
-    assert file is not None
-    assert file.read() == b"print(1)\n"
+    content = api.get(f"snapshots/{snapshot}/archive").content
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        assert sorted(archive.getnames()) == ["lib/a.py", "train.py"]
+        file = archive.extractfile("train.py")
+        assert file is not None
+        assert file.read() == b"print(1)\n"
     problem(api.get("snapshots/" + "0" * 64), 404)
 
 

@@ -108,6 +108,7 @@ def test_what_is_sent_is_what_is_parsed(files: list[FileEntry]) -> None:
 @example("a/../../b")
 @example("..\\..\\b")
 @example("a/..\\b")
+@example("0:")
 def test_a_checked_path_stays_below_its_folder(path: str) -> None:
     if not is_safe(path):
         return

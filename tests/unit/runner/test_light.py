@@ -47,7 +47,10 @@ def test_the_runner_imports_nothing_slow() -> None:
         "import sys; before = set(sys.modules); import wherry.runner.__main__;"
         "print(*sorted(set(sys.modules) - before))"
     )
-    stub = "import sys; m = type(sys)('wherry'); m.__path__ = [sys.argv[1]]; sys.modules['wherry'] = m;"
+    stub = (
+        "import sys; stub = type(sys)('wherry'); stub.__path__ = [sys.argv[1]];"
+        "sys.modules['wherry'] = stub;"
+    )
     package = sys.modules["wherry"].__path__[0]
     argv = [sys.executable, "-I", "-S", "-c", stub + code, package]
     loaded = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()

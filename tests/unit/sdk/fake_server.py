@@ -580,7 +580,11 @@ def _handler(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
 
         def _body(self) -> bytes:
             if self.headers.get("Transfer-Encoding") != "chunked":
-                return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                size = int(self.headers.get("Content-Length") or 0)
+                body = self.rfile.read(size)
+                if len(body) < size:
+                    raise ConnectionError("the body came incomplete")
+                return body
             parts = []
             while size := int(self.rfile.readline(), 16):
                 parts.append(self.rfile.read(size))

@@ -243,10 +243,14 @@ def test_a_stream_waits_for_a_server_that_restarts(fake: FakeServer) -> None:
     second[0].close()
 
 
-def test_patience_with_an_absent_server_ends() -> None:
+def test_patience_with_an_absent_server_ends(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(client_module, "_TELL_AFTER_S", 0.0)
     client = Client(Address(f"http://127.0.0.1:{free_port()}", "t"))
     with pytest.raises(ServerUnavailableError):
-        list(client.stream("/runs/x/logs/y", patience_s=0.1))
+        list(client.stream("/runs/x/logs/y", patience_s=0.5))
+    assert capsys.readouterr().err.count("cannot be reached") == 1
     with pytest.raises(ServerUnavailableError):
         client.wait("/runs/x/wait", {}, timeout_s=1, patience_s=0.1)
 

@@ -52,6 +52,12 @@ def test_the_first_submission_sends_the_files_the_second_one_request(
     assert fake.requests == ["POST /api/v1/workspaces/lab/runs"]
 
 
+def test_progress_is_told(experiment: Experiment, config: ScriptRunConfig) -> None:
+    told: list[tuple[int, int]] = []
+    experiment.submit(config, progress=lambda sent, total: told.append((sent, total)))
+    assert told[-1][0] == told[-1][1] > 0
+
+
 def test_only_a_changed_file_is_sent(
     experiment: Experiment, config: ScriptRunConfig, source: Path, fake: FakeServer
 ) -> None:

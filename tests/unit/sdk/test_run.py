@@ -213,7 +213,7 @@ def test_following_goes_on_when_the_server_only_paused(run: Run, fake: FakeServe
     received: list[bytes] = []
     run.stream_logs(received.append)
     assert b"".join(received) == b"first second"
-    assert calls == [(0, True), (6, True), (12, False)]
+    assert calls == [(0, True), (6, True)]
 
 
 def test_details_with_logs(run: Run, fake: FakeServer) -> None:

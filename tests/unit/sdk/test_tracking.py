@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from wherry import Experiment, Run, RunEnvironmentException
-from wherry.sdk import settings
+from wherry.sdk import interactive, settings
 from wherry.sdk.spool import Spool
 from wherry.sdk.values import lines, plain, scalar
 
@@ -350,6 +350,23 @@ def test_uploads_are_left_for_the_runner(context: Path, tmp_path: Path, fake: Fa
     assert [path.name for path in context.iterdir() if path.name.startswith(".")] == []
 
 
+def test_an_upload_is_listed_before_the_runner_has_sent_it(context: Path, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a")
+    run = Run.get_context()
+    run.upload_file("outputs/a", tmp_path / "a")
+    assert run.get_file_names() == ["outputs/a"]
+
+
+def test_a_childs_upload_is_not_left_for_the_runner(
+    context: Path, tmp_path: Path, fake: FakeServer
+) -> None:
+    (tmp_path / "a").write_text("a")
+    child = Run.get_context().child_run()
+    child.upload_file("outputs/a", tmp_path / "a")
+    assert fake.files[child.id] == {"outputs/a": b"a"}
+    assert Run.get_context().get_file_names() == []
+
+
 def test_an_image_is_a_file_and_a_metric(context: Path, tmp_path: Path) -> None:
     class Plot:
         def savefig(self, path: str, **_: Any) -> None:
@@ -396,6 +413,25 @@ def test_a_child_of_a_submitted_run_logs_into_its_spool(context: Path, fake: Fak
     assert fake.logged("churn_1") == []
 
 
+def test_a_script_reads_what_its_children_logged(context: Path, fake: FakeServer) -> None:
+    run = Run.get_context()
+    with run.child_run() as made:
+        made.log("score", 3)
+    (child,) = run.get_children()
+    timer = threading.Timer(0.1, ship, (context,))
+    timer.start()
+    assert child.get_metrics() == {"score": 3}
+    timer.join()
+    parent = child.parent
+    assert parent is not None
+    parent.log("best", 3)
+    parent.complete()
+    assert [(each["n"], each.get("r")) for each in entries(context)] == [
+        ("score", made.id),
+        ("best", None),
+    ]
+
+
 def test_the_end_of_a_submitted_run_is_its_exit_code(
     context: Path, fake: FakeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -427,6 +463,25 @@ def test_a_background_thread_ships_while_the_run_goes_on(
             break
         deadline.wait(0.1)
     assert fake.logged(run.id) == [("scalar", "a", 1)]
+    run.complete()
+
+
+def test_runs_that_this_process_drives_are_kept_alive(
+    experiment: Experiment, fake: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interactive, "HEARTBEAT_S", 0.05)
+    run = experiment.start_logging(snapshot_directory=None)
+    child = run.child_run()
+    ended = run.child_run()
+    ended.complete()
+    pause = threading.Event()
+    for _ in range(100):
+        if all(fake.runs[each.id].get("heartbeat") for each in (run, child)):
+            break
+        pause.wait(0.1)
+    assert fake.runs[run.id]["heartbeat"]
+    assert fake.runs[child.id]["heartbeat"]
+    assert fake.count(f"POST .*{ended.id}/heartbeat") == 0
     run.complete()
 
 

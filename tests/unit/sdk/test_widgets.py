@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import types
 from typing import Any
 
@@ -68,11 +69,36 @@ def test_showing_never_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("wherry.sdk.client._PAUSES_S", (0.0,))
+    monkeypatch.setattr("wherry.sdk.widgets._FAILURES", 1)
+    monkeypatch.setattr("wherry.sdk.widgets._PAUSE_S", 0.0)
     run.flush()
     fake.close()
-    RunDetails(run).show()
+    details = RunDetails(run)
+    details.show()
+    assert details._thread is not None
+    details._thread.join(30)
+    assert not details._thread.is_alive()
     RunDetails(None).show()
     assert "cannot be shown" in capsys.readouterr().out
+
+
+def test_the_view_survives_an_outage(
+    run: Run, fake: FakeServer, notebook: Widget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wherry.sdk.client._PAUSES_S", ())
+    monkeypatch.setattr("wherry.sdk.widgets._PAUSE_S", 0.05)
+    run.flush()
+    fake.drop("GET .*/wait", "before", times=3)
+    details = RunDetails(run)
+    details.show()
+    for _ in range(200):
+        if not fake._drops:
+            break
+        threading.Event().wait(0.05)
+    fake.finish(run.id)
+    assert details._thread is not None
+    details._thread.join(30)
+    assert "Completed" in notebook.value
 
 
 def test_the_data_of_the_view(run: Run) -> None:

@@ -111,15 +111,22 @@ function describe(run, path) {
 }
 
 function drawMetrics(place, metrics) {
-  const charts = Object.entries(metrics).map(([name, value]) => {
+  const drawn = Object.entries(metrics).filter(([, value]) => !String(value).startsWith("aml://"));
+  const charts = drawn.map(([name, value]) => {
     const numbers = Array.isArray(value) && value.every((each) => each === null || typeof each === "number");
     const last = Array.isArray(value) ? value[value.length - 1] : value;
     const text = typeof last === "object" && last !== null ? JSON.stringify(last).slice(0, 60) : short(last);
     const chart = make("div", { class: "chart" }, make("span", { class: "value" }, text), make("h2", {}, name));
-    if (numbers && value.length > 1) chart.append(line(value));
+    if (numbers && value.length > 1) chart.append(line(value), bounds(value));
     return chart;
   });
   place.replaceChildren(...charts);
+}
+
+function bounds(values) {
+  const known = values.filter((value) => value !== null);
+  const text = `${values.length} values, from ${short(Math.min(...known))} to ${short(Math.max(...known))}`;
+  return make("small", { class: "soft" }, text);
 }
 
 function line(values) {

@@ -1,0 +1,66 @@
+"""Takes away what nothing refers to any more: blobs of deleted runs, snapshots without runs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from datetime import timedelta
+
+from wherry.store import files, snapshots
+
+from .plane import Plane
+
+log = logging.getLogger(__name__)
+
+# Longer than any submission takes: what was just sent is not referred to yet.
+SPARED = timedelta(days=1)
+EVERY_S = 24 * 3600.0
+_FIRST_S = 3600.0
+
+
+def collect(plane: Plane, *, spared: timedelta = SPARED) -> int:
+    """How many blobs were removed. Safe beside everything else, and when killed half-way."""
+    before = plane.now() - spared
+    with plane.write() as connection:
+        snapshots.remove_unused(connection, before)
+    with plane.database.read() as connection:
+        used = files.digests(connection)
+        kept = snapshots.every_id(connection)
+    used |= kept
+    for snapshot_id in kept:
+        used |= _contents(plane, snapshot_id)
+    removed = 0
+    for digest in plane.blobs.digests():
+        if digest not in used and plane.blobs.remove_stale(digest, before):
+            removed += 1
+    return removed
+
+
+class Collector:
+    """Collects once a day, in a thread of its own."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="garbage", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def _loop(self) -> None:
+        pause = _FIRST_S
+        while not self._stopping.wait(pause):
+            pause = EVERY_S
+            try:
+                log.info("removed %d blobs that nothing refers to", collect(self._plane))
+            except Exception:  # tried again tomorrow
+                log.exception("clearing away failed")
+
+
+def _contents(plane: Plane, snapshot_id: str) -> set[str]:
+    with plane.blobs.open(snapshot_id) as file:
+        return {entry["digest"] for entry in json.load(file)}

@@ -1,0 +1,77 @@
+"""The page in a real browser: a run with its curve, picture, log and files."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.homes import Home
+from wherry import Run
+
+SCRIPT = """
+from wherry import Run
+run = Run.get_context()
+for value in (3, 1, 2, float("nan"), 5):
+    run.log("curve", value)
+with open("dot.svg", "w") as file:
+    file.write('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><circle r="9"/></svg>')
+run.upload_file("dot.svg", "dot.svg")
+print("<b>not markup</b>")
+"""
+
+
+@pytest.fixture
+def run(home: Home) -> Run:
+    run = home.submit(SCRIPT)
+    run.wait_for_completion()
+    return run
+
+
+def browse(address: str, folder: Path) -> str:
+    """What the page has become after its scripts have run."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("chromium is not installed")
+    flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--no-first-run",
+        "--virtual-time-budget=8000",
+        f"--user-data-dir={folder / 'profile'}",
+        "--dump-dom",
+    ]
+    done = subprocess.run([browser, *flags, address], capture_output=True, text=True, timeout=120)
+    return done.stdout
+
+
+def test_a_run_is_shown(home: Home, run: Run) -> None:
+    token = (home.home / "token").read_text().strip()
+    page = browse(f"{run.get_portal_url()}&token={token}", home.folder)
+    assert run.id in page
+    assert "Completed" in page
+    assert '<path d="M0.00' in page
+    assert "from 1 to 5" in page
+    assert "&lt;b&gt;not markup&lt;/b&gt;" in page
+    assert "dot.svg" in page
+    assert 'src="blob:' in page
+    assert token not in page
+
+
+def test_the_list_names_the_run(home: Home, run: Run) -> None:
+    token = (home.home / "token").read_text().strip()
+    address = run.get_portal_url().split("#")[0]
+    page = browse(f"{address}#/?workspace=w&token={token}", home.folder)
+    assert f"#/runs/{run.id}" in page
+
+
+def test_without_a_token_nothing_is_shown(home: Home, run: Run) -> None:
+    page = browse(run.get_portal_url(), home.folder)
+    assert "Paste the server's token" in page
+    assert "curve" not in page
