@@ -25,4 +25,5 @@ print("\nFiles")
 for name in run.get_file_names():
     print(f"  {name}")
 print(f"\nLook at it: {run.get_portal_url()}")
-print(f"The server goes on; stop it with: WHERRY_HOME={os.environ['WHERRY_HOME']} wherry server stop")
+home = os.environ["WHERRY_HOME"]
+print(f"The server goes on; stop it with: WHERRY_HOME={home} .venv/bin/wherry server stop")

@@ -27,7 +27,9 @@ def postgres_url() -> Iterator[str]:
     if programs is None:
         pytest.skip("PostgreSQL is not installed")
     folder = Path(tempfile.mkdtemp(prefix="wherry-pg-", dir="/tmp"))
-    as_user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
+    as_user: list[str | Path] = []
+    if os.getuid() == 0:
+        as_user = ["runuser", "-u", "postgres", "--"]
     user = "postgres" if as_user else getpass.getuser()
     if as_user:
         shutil.chown(folder, "postgres")

@@ -69,21 +69,29 @@ class Shell:
         self.env["WHERRY_HOME"] = str(self.home.home)
         self.env["WHERRY_CACHE"] = str(folder / "cache")
 
-    def start(self, *arguments: str, **options: object) -> subprocess.Popen[str]:
-        env = {**self.env, **options.pop("env", {})}  # type: ignore[dict-item]
+    def start(
+        self,
+        *arguments: str,
+        env: dict[str, str] | None = None,
+        stdout: int = subprocess.PIPE,
+        stderr: int = subprocess.PIPE,
+        new_session: bool = False,
+    ) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-m", "wherry.cli.main", *arguments],
             cwd=self.project,
-            env=env,
+            env={**self.env, **(env or {})},
             text=True,
             stdin=subprocess.DEVNULL,
-            **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options},  # type: ignore[arg-type]
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=new_session,
         )
 
     def __call__(
         self, *arguments: str, env: dict[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        process = self.start(*arguments, env=env or {})
+        process = self.start(*arguments, env=env)
         out, err = process.communicate(timeout=120)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
@@ -260,12 +268,12 @@ def test_ids_that_could_mean_several_runs(shell: Shell) -> None:
 
 
 def test_a_dry_run_leaves_nothing_behind(shell: Shell) -> None:
-    before = shell("ps", "--limit", "0", "-o", "json").stdout
+    before = shell("ps", "--limit", "0", "--query", "[].id").stdout
     done = shell("run", "--dry-run", "train.py")
     assert done.returncode == 0
     assert f"{sys.executable} train.py" in done.stdout
     assert "what target local would start:" in done.stdout
-    assert shell("ps", "--limit", "0", "-o", "json").stdout == before
+    assert shell("ps", "--limit", "0", "--query", "[].id").stdout == before
 
 
 @pytest.mark.parametrize("width", [40, 72, 110])
@@ -413,7 +421,7 @@ def test_a_terminal_browser_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_closing_the_terminal_does_not_end_the_run(shell: Shell) -> None:
-    process = shell.start("run", "endless.py", start_new_session=True)
+    process = shell.start("run", "endless.py", new_session=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
     os.killpg(process.pid, signal.SIGHUP)

@@ -78,11 +78,12 @@ async def read_log(
     follow: bool = False,
 ) -> StreamingResponse:
     """Bytes from ``offset``. With ``follow``, on until the run has ended and all is sent."""
-    await run_in_threadpool(_require_run, plane, run_id)
-    pieces = _follow(plane, request, run_id, name, offset) if follow else None
-    return StreamingResponse(
-        pieces or _present(plane, run_id, name, offset), media_type="application/octet-stream"
-    )
+    _, key = await run_in_threadpool(_look, plane, run_id, name)
+    if follow:
+        pieces: Any = _follow(plane, request, run_id, name, offset)
+    else:
+        pieces = _log_pieces(plane, key, offset) if key else iter(())
+    return StreamingResponse(pieces, media_type="application/octet-stream")
 
 
 @router.put("/runs/{run_id}/logs/{name:path}")
@@ -103,31 +104,20 @@ def write_log(
     return {"size": reports.append_log(plane, run_id, attempt, offset, data)}
 
 
-def _require_run(plane: Plane, run_id: str) -> None:
-    with plane.database.read() as connection:
-        runs.get(connection, run_id)
-
-
 def _look(plane: Plane, run_id: str, name: str) -> tuple[bool, str | None]:
     """Whether the run has ended, and the key of its log if there is one yet.
 
     In this order, so that what was written before the end is seen after it.
     """
     with plane.database.read() as connection:
-        ended = Status(runs.get(connection, run_id).status).terminal
+        run = runs.get(connection, run_id)
+        ended = Status(run.status).terminal
         try:
             return ended, files.log_of(connection, run_id, name)
         except NotFoundError:
-            if ended or name != reports.STD_LOG:
+            if run.target is None or name != reports.STD_LOG:
                 raise
-            return False, None
-
-
-async def _present(plane: Plane, run_id: str, name: str, offset: int) -> AsyncIterator[bytes]:
-    with plane.database.read() as connection:
-        key = files.log_of(connection, run_id, name)
-    for piece in _log_pieces(plane, key, offset):
-        yield piece
+            return ended, None
 
 
 async def _follow(

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from wherry.control import runs
+from wherry.control.plane import Plane
 from wherry.control.submit import plan, start_interactive, submit
 from wherry.core.errors import ForbiddenError, UserErrorException
 from wherry.core.lifecycle import Status
@@ -26,7 +27,7 @@ _TERMINAL = {status.value for status in Status if status.terminal}
 def submit_run(
     workspace: str, body: NewRun, response: Response, plane: PlaneDep, caller: CallerDep
 ) -> dict[str, Any]:
-    _only_children(caller, body.parent_id)
+    _only_below(plane, caller, body.parent_id)
     run, created = submit(plane, workspace, body.model_dump(), caller.name)
     if not created:
         response.status_code = 200
@@ -42,7 +43,7 @@ def plan_run(workspace: str, body: NewRun, plane: PlaneDep, _caller: OwnerDep) -
 def start_run(
     workspace: str, body: NewInteractiveRun, plane: PlaneDep, caller: CallerDep
 ) -> dict[str, Any]:
-    _only_children(caller, body.parent_id)
+    _only_below(plane, caller, body.parent_id)
     return start_interactive(plane, workspace, body.model_dump(), caller.name).to_dict()
 
 
@@ -97,15 +98,17 @@ async def wait_for_run(
     _caller: RunCallerDep,
     request: Request,
     seen: str = "",
+    until: Literal["change", "end"] = "change",
     timeout_s: Annotated[float, Query(ge=0, le=300)] = 30,
 ) -> dict[str, Any]:
-    """Answers as soon as the status is not ``seen`` any more, the run has ended, or time is up."""
+    """Answers when the run has ended, time is up, or (until=change) its status is not ``seen``."""
     deadline = time.monotonic() + timeout_s
     with plane.signals.subscribe(run_id) as subscription:
         while True:
             run = await run_in_threadpool(runs.show, plane, run_id)
             left = deadline - time.monotonic()
-            if run.status != seen or run.status in _TERMINAL or left <= 0:
+            changed = until == "change" and run.status != seen
+            if changed or run.status in _TERMINAL or left <= 0:
                 return run.to_dict()
             if await request.is_disconnected() or request.app.state.stopping.is_set():
                 return run.to_dict()
@@ -155,9 +158,12 @@ def list_events(run_id: str, plane: PlaneDep, _caller: RunCallerDep) -> dict[str
     return {"items": found}
 
 
-def _only_children(caller: Caller, parent_id: str | None) -> None:
-    if caller.run_id is not None and parent_id != caller.run_id:
-        raise ForbiddenError(f"run {caller.run_id} may only make runs below itself")
+def _only_below(plane: Plane, caller: Caller, parent_id: str | None) -> None:
+    if caller.run_id is None:
+        return
+    with plane.database.read() as connection:
+        if parent_id is None or not rows.descends_from(connection, parent_id, caller.run_id):
+            raise ForbiddenError(f"run {caller.run_id} may only make runs below itself")
 
 
 def _pairs(texts: list[str] | None) -> dict[str, str | None]:

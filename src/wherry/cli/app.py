@@ -10,7 +10,7 @@ import click
 
 from .command import LazyGroup, pass_session
 from .ending import OK, conclude
-from .overview import overview, places, summaries
+from .overview import overview, places
 from .session import Session, reading
 
 
@@ -19,10 +19,6 @@ class Program(LazyGroup):
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write(overview())
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(summaries())
 
 
 def run(arguments: List[str], session: Optional[Session] = None) -> int:

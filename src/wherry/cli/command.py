@@ -37,33 +37,22 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         own = [each for each in self.get_params(ctx) if each not in self.common]
-        write_options(ctx, formatter, "Options", own)
-        write_options(ctx, formatter, "Options of every command", self.common)
+        _write_options(ctx, formatter, "Options", own)
+        _write_options(ctx, formatter, "Options of every command", self.common)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        write_examples(formatter, self.examples)
+        with formatter.section("Examples"):
+            for example in self.examples:
+                formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
 
 
-class Group(click.Group):
-    """A noun. Its verbs take the common options, and so does it. Mistyped verbs are guessed."""
+class Group(Command, click.Group):
+    """A noun, whose verbs come in the order of a run's life. Mistyped verbs are guessed."""
 
     command_class = Command
 
-    def __init__(self, *args: Any, examples: Sequence[str] = (), **options: Any) -> None:
-        options.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
-        super().__init__(*args, **options)
-        self.examples = examples
-        self.common = common_options()
-        self.params = [*self.params, *self.common]
-
-    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            raise _unknown_option(error, self, ctx) from None
-
     def list_commands(self, ctx: click.Context) -> List[str]:
-        return list(self.commands)  # in the order of a run's life, not of the alphabet
+        return list(self.commands)
 
     def resolve_command(
         self, ctx: click.Context, args: List[str]
@@ -74,13 +63,8 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        own = [each for each in self.get_params(ctx) if each not in self.common]
         self.format_commands(ctx, formatter)
-        write_options(ctx, formatter, "Options", own)
-        write_options(ctx, formatter, "Options of every command", self.common)
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        write_examples(formatter, self.examples)
+        Command.format_options(self, ctx, formatter)
 
 
 class LazyGroup(Group):
@@ -120,7 +104,7 @@ def common_options() -> List[click.Parameter]:
             ["-w", "--workspace"],
             _set_flag,
             metavar="NAME",
-            shell_complete=_complete("workspaces"),
+            shell_complete=completing("workspaces"),
             help="Work in this workspace.",
         ),
         _option(
@@ -132,7 +116,38 @@ def common_options() -> List[click.Parameter]:
     ]
 
 
-def write_options(
+def argument_for_run(name: str = "run_id", **options: Any) -> Callable[[Any], Any]:
+    """An argument that names a run and completes to one."""
+    options.setdefault("metavar", name.upper() if options.get("required", True) else "[RUN_ID]")
+    return click.argument(name, shell_complete=completing("runs"), **options)
+
+
+def whole_number_option(*names: str, **options: Any) -> Callable[[Any], Any]:
+    """An option that takes 0, 1, 2, ..."""
+    return click.option(*names, metavar="N", callback=_whole_number, **options)
+
+
+def completing(what: str) -> Any:
+    """For ``shell_complete=``: things that only the server knows, loaded when asked for."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
+        from . import candidates
+
+        return candidates.find(what, ctx.ensure_object(Session), incomplete)
+
+    return complete
+
+
+def guess(name: str, known: Sequence[str]) -> str:
+    """``; did you mean ...?`` where something known is close, else nothing."""
+    from difflib import get_close_matches
+
+    bare = {each.lstrip("-"): each for each in known}
+    close = [bare[each] for each in get_close_matches(name.lstrip("-"), list(bare), 2, 0.6)]
+    return f"; did you mean {' or '.join(repr(each) for each in close)}?" if close else ""
+
+
+def _write_options(
     ctx: click.Context, formatter: click.HelpFormatter, title: str, params: Sequence[Any]
 ) -> None:
     options = [param for param in params if isinstance(param, click.Option)]
@@ -141,35 +156,6 @@ def write_options(
     if shown:
         with formatter.section(title):
             formatter.write_dl(shown)
-
-
-def write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
-    if examples:
-        with formatter.section("Examples"):
-            for example in examples:
-                formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
-
-
-def argument_for_run(name: str = "run_id", **options: Any) -> Callable[[Any], Any]:
-    """An argument that names a run and completes to one."""
-    options.setdefault("metavar", name.upper() if options.get("required", True) else "[RUN_ID]")
-    return click.argument(name, shell_complete=_complete("runs"), **options)
-
-
-def whole_number_option(*names: str, **options: Any) -> Callable[[Any], Any]:
-    """An option that takes 0, 1, 2, ..."""
-    return click.option(*names, metavar="N", callback=_whole_number, **options)
-
-
-def _whole_number(ctx: click.Context, param: click.Parameter, value: Any) -> Optional[int]:
-    if value is None or str(value).isdecimal():
-        return None if value is None else int(value)
-    raise click.BadParameter(f"{value!r} is not a whole number", ctx, param)
-
-
-def completing(what: str) -> Any:
-    """For ``shell_complete=``: things that only the server knows, loaded when asked for."""
-    return _complete(what)
 
 
 def _option(names: Sequence[str], callback: Any, **options: Any) -> click.Option:
@@ -191,22 +177,10 @@ def _set_switch(ctx: click.Context, param: click.Parameter, value: bool) -> None
         setattr(ctx.ensure_object(Session), str(param.name), True)
 
 
-def _complete(what: str) -> Any:
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
-        from . import candidates
-
-        return candidates.find(what, ctx.ensure_object(Session), incomplete)
-
-    return complete
-
-
-def guess(name: str, known: Sequence[str]) -> str:
-    """``; did you mean ...?`` where something known is close, else nothing."""
-    from difflib import get_close_matches
-
-    bare = {each.lstrip("-"): each for each in known}
-    close = [bare[each] for each in get_close_matches(name.lstrip("-"), list(bare), 2, 0.6)]
-    return f"; did you mean {' or '.join(repr(each) for each in close)}?" if close else ""
+def _whole_number(ctx: click.Context, param: click.Parameter, value: Any) -> Optional[int]:
+    if value is None or str(value).isdecimal():
+        return None if value is None else int(value)
+    raise click.BadParameter(f"{value!r} is not a whole number", ctx, param)
 
 
 def _unknown_command(name: str, known: List[str], ctx: click.Context) -> Usage:

@@ -118,21 +118,17 @@ def _summary(records: Sequence[Mapping[str, Any]]) -> List[Tuple[str, List[str],
 def _table(session: Session, title: str, heads: List[str], rows: List[Any]) -> List[str]:
     columns = [
         Column(title, lambda row: str(row[0])),
-        Column(heads[0], lambda row: str(row[1][0]), wraps=True, style=_style(0)),
-        Column(heads[1], lambda row: str(row[1][1]), wraps=True, style=_style(1)),
+        Column(heads[0], lambda row: str(row[1][0]), wraps=True, style=_style),
+        Column(heads[1], lambda row: str(row[1][1]), wraps=True, style=_style),
     ]
     if any(row[2] for row in rows):
         columns.append(Column("DIFFERENCE", lambda row: str(row[2]), right=True))
     return render(rows, columns, session)
 
 
-def _style(side: int) -> Any:
+def _style(row: Any) -> Dict[str, Any]:
     """What differs stands out."""
-
-    def style(row: Any) -> Dict[str, Any]:
-        return {"bold": True} if row[1][0] != row[1][1] and row[0] != "id" else {}
-
-    return style
+    return {"bold": True} if row[1][0] != row[1][1] and row[0] != "id" else {}
 
 
 def _files(records: Sequence[Mapping[str, Any]], files: Mapping[str, List[str]]) -> List[str]:

@@ -39,7 +39,7 @@ class Usage(click.UsageError):
 
 def conclude(error: BaseException, session: Session) -> int:
     """Tell the error on stderr; the exit code."""
-    if session.debug and not isinstance(error, (click.exceptions.Exit, ReaderGone)):
+    if session.debug and not isinstance(error, _NO_ERRORS):
         _trace(error)
     if isinstance(error, click.exceptions.Exit):
         return int(error.exit_code)
@@ -49,7 +49,8 @@ def conclude(error: BaseException, session: Session) -> int:
         session.write_error(error.message)
         return INTERRUPTED
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
-        tell("interrupted", None, session)
+        at_prompt = isinstance(error, click.Abort) and error.__cause__ is None
+        session.write_error("\ninterrupted" if at_prompt else "interrupted")
         return INTERRUPTED
     if isinstance(error, click.UsageError):
         tell(_sentence(error), _help_hint(error), session)
@@ -68,6 +69,9 @@ def conclude(error: BaseException, session: Session) -> int:
     )
     tell(f"unexpected {type(error).__name__}: {error}", hint, session)
     return ERROR
+
+
+_NO_ERRORS = (click.exceptions.Exit, click.Abort, KeyboardInterrupt, ReaderGone, Detached)
 
 
 def tell(sentence: str, hint: Optional[str], session: Session) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import click
 
 from .command import Group, argument_for_run, completing, pass_session, whole_number_option
-from .ending import Usage
+from .ending import Failure, Usage
 from .job_create import create
 from .job_diff import diff
 from .job_download import download
@@ -85,14 +85,11 @@ job.add_command(create)
     help="submitted_at, started_at, ended_at, number, status or display_name; with '-' in front, "
     "the last first.",
 )
-@whole_number_option(
-    "--limit",
-    default=50,
-    show_default=True,
-    help="At most so many; 0 for all.",
-)
+@whole_number_option("--limit", help="At most so many; 0 for all.  [default: 50]")
 @pass_session
-def list_(session: Session, statuses: Tuple[str, ...], limit: int, **options: Any) -> None:
+def list_(
+    session: Session, statuses: Tuple[str, ...], limit: Optional[int], **options: Any
+) -> None:
     """List runs, filtered and in any order."""
     filters = {
         "experiment": options["experiment"],
@@ -104,8 +101,8 @@ def list_(session: Session, statuses: Tuple[str, ...], limit: int, **options: An
         "archived": "archived" if options["archived"] else "active",
         "order_by": options["order_by"],
     }
-    runs, more = newest(session, limit, filters)
-    show_list(session, runs, more)
+    runs, more = newest(session, 50 if limit is None else limit, filters)
+    show_list(session, runs, untold=more and limit is None)
 
 
 @job.command(
@@ -222,7 +219,8 @@ def confirm(question: str, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise Usage("this cannot be undone, and nobody is there to be asked", hint="add --yes")
-    click.confirm(question, abort=True, err=True)
+    if not click.confirm(question, err=True):
+        raise Failure("nothing was deleted")
 
 
 def _emit_changed(session: Session, records: List[Dict[str, Any]]) -> None:

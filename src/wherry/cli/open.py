@@ -22,15 +22,11 @@ def open_page(session: Session, run_id: Optional[str], listing: bool) -> None:
 
     Without an id it is the newest run. Where there is no browser, the address is printed.
     """
-    from ..sdk.client import quote
     from .browser import show
 
-    if listing:
-        place = f"#/?workspace={quote(session.workspace.name)}"
-    else:
-        place = f"#/runs/{quote(session.run(run_id).id)}"
-    address = f"{session.client.url}/view/{place}"
-    joint = "&" if "?" in place else "?"
+    shown = session.workspace if listing else session.run(run_id)
+    address = shown.get_portal_url()
+    joint = "&" if "?" in address else "?"
     if show(f"{address}{joint}token={session.client.token}"):
         session.say(f"opened {address}")
         return

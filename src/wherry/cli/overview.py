@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, List, Tuple
+    from typing import Dict
 
 SECTIONS = (
     (
@@ -68,7 +68,3 @@ def overview() -> str:
 def places() -> Dict[str, str]:
     """``module:attribute`` of each command, relative to this package."""
     return {name: place for _, commands in SECTIONS for name, place, _ in commands}
-
-
-def summaries() -> List[Tuple[str, str]]:
-    return [(name, summary) for _, commands in SECTIONS for name, _, summary in commands]

@@ -9,12 +9,11 @@ import click
 from ..core.lifecycle import CANCEL_REQUESTED, Status
 from .command import Command, completing, pass_session, whole_number_option
 from .output import emit
-from .run_view import TERMINAL, list_columns, worth_showing
+from .run_view import list_columns, worth_showing
 from .session import Session
 
+PAGE = 200
 STATUSES = click.Choice([each.value for each in Status] + [CANCEL_REQUESTED], case_sensitive=False)
-
-_EXPLAINED = 25
 
 
 @click.command(
@@ -41,19 +40,14 @@ _EXPLAINED = 25
     metavar="STATUS",
     help="Only runs with this status, such as Running or Failed; may be repeated.",
 )
-@whole_number_option(
-    "--limit",
-    default=20,
-    show_default=True,
-    help="At most so many; 0 for all.",
-)
+@whole_number_option("--limit", help="At most so many; 0 for all.  [default: 20]")
 @pass_session
 def ps(
     session: Session,
     everything: bool,
     experiment: Optional[str],
     statuses: Tuple[str, ...],
-    limit: int,
+    limit: Optional[int],
 ) -> None:
     """List the newest runs: what they wait for, how they ended.
 
@@ -63,8 +57,8 @@ def ps(
     filters: Dict[str, Any] = {"experiment": experiment, "status": list(statuses)}
     if everything:
         filters.update(archived="all", include_children=True)
-    runs, more = newest(session, limit, filters)
-    show(session, runs, more, archived=everything)
+    runs, more = newest(session, 20 if limit is None else limit, filters)
+    show(session, runs, untold=more and limit is None, archived=everything)
 
 
 def newest(session: Session, limit: int, filters: Dict[str, Any]) -> Tuple[List[Any], bool]:
@@ -72,7 +66,7 @@ def newest(session: Session, limit: int, filters: Dict[str, Any]) -> Tuple[List[
     found: List[Any] = []
     cursor: Optional[str] = None
     while True:
-        wanted = min(limit - len(found), 200) if limit else 200
+        wanted = min(limit - len(found), PAGE) if limit else PAGE
         page = session.workspace.list_runs(limit=wanted, cursor=cursor, **filters)
         found += page.items
         cursor = page.next_cursor
@@ -80,24 +74,14 @@ def newest(session: Session, limit: int, filters: Dict[str, Any]) -> Tuple[List[
             return found, bool(cursor)
 
 
-def show(session: Session, runs: List[Any], more: bool, *, archived: bool = False) -> None:
+def show(session: Session, runs: List[Any], *, untold: bool, archived: bool = False) -> None:
+    """``untold``: there are more, and nobody asked for just so many."""
     columns = list_columns(archived=archived)
     if session.output == "table" and session.query is None:
         if not runs:
             session.say(f"no runs in workspace {session.workspace.name}")
             return
-        runs = [_explained(session, run, number) for number, run in enumerate(runs)]
         columns = worth_showing(columns, runs)
     emit(session, runs, columns)
-    if more:
+    if untold:
         session.say("there are more; --limit shows them")
-
-
-def _explained(session: Session, run: Dict[str, Any], number: int) -> Dict[str, Any]:
-    """A list of runs does not say what the unfinished ones wait for: ask, for those one can see."""
-    if run["status"] in TERMINAL or run.get("message") or number >= _EXPLAINED:
-        return run
-    from ..sdk.client import quote
-
-    answer: Dict[str, Any] = session.client.get(f"/runs/{quote(run['id'])}")
-    return answer

@@ -134,6 +134,16 @@ def run(
         watch(session, started)
 
 
+def pairs(option: str, texts: Sequence[str]) -> Dict[str, str]:
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise Usage(f"{option} {text!r} has no '='", hint=f"write it as {option} name=value")
+        found[key] = value
+    return found
+
+
 def _configuration(
     session: Session,
     script: Optional[str],
@@ -165,26 +175,14 @@ def _configuration(
         environment=environment,
         max_run_duration_seconds=options["timeout"],
         command=command and with_python(command, environment.python.interpreter_path),
-        resources=resources(options),
+        resources=_resources(options),
     )
     labels = {"display_name": options["name"], "tags": pairs("--tag", options["tags"])}
     return options["experiment"] or experiment_of(source.directory), config, labels
 
 
-def resources(options: Dict[str, Any]) -> Dict[str, Any]:
-    return {
-        name: options[name] for name in ("cpu", "memory", "gpu") if options.get(name) is not None
-    }
-
-
-def pairs(option: str, texts: Sequence[str]) -> Dict[str, str]:
-    found = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not key or not equals:
-            raise Usage(f"{option} {text!r} has no '='", hint=f"write it as {option} name=value")
-        found[key] = value
-    return found
+def _resources(options: Dict[str, Any]) -> Dict[str, Any]:
+    return {name: options[name] for name in ("cpu", "memory", "gpu") if options[name] is not None}
 
 
 def _what_to_run(script: Optional[str]) -> Usage:

@@ -10,8 +10,6 @@ from .duration import between, show_duration, show_time
 from .session import Session
 from .table import Column
 
-TERMINAL = frozenset({"Completed", "Failed", "Canceled"})
-
 _OURS = re.compile(r"_\d{9,11}_([0-9a-f]{8})\Z")
 _STYLES = {
     "Completed": {"fg": "green"},

@@ -28,9 +28,14 @@ def explain(connection: Connection, row: Any) -> str:
 def _queued(connection: Connection, row: Any) -> str:
     wanted = Resources(row.cpu, row.memory_bytes, row.gpu)
     ahead = runs.ahead(connection, row)
-    held = sum(attempt.cpu for attempt in attempts.active(connection, row.target))
+    active = attempts.active(connection, row.target)
+    held = sum((_held(attempt) for attempt in active), Resources(0, 0, 0))
     order = f"{ahead} run{'' if ahead == 1 else 's'} before it" if ahead else "next in line"
-    return f"waiting for {wanted} on target {row.target!r} ({held:g} CPUs in use); {order}"
+    return f"waiting for {wanted} on target {row.target!r} ({held} in use); {order}"
+
+
+def _held(attempt: Any) -> Resources:
+    return Resources(attempt.cpu, attempt.memory_bytes, len(attempt.gpus))
 
 
 def _interactive(status: Status) -> str:

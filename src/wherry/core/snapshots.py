@@ -122,7 +122,7 @@ def path_problem(path: object) -> Optional[str]:
     for part in path.split("/"):
         if part in {"", ".", ".."} or ("\\" in part and ".." in part.split("\\")):
             return f"has the part {_shown(part)}"
-        if _byte_count(part) > MAX_PART_BYTES:
+        if len(part) > MAX_PART_BYTES // 4 and _byte_count(part) > MAX_PART_BYTES:
             return f"has a part of more than {MAX_PART_BYTES} bytes"
     return None
 

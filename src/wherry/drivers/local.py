@@ -50,16 +50,8 @@ class LocalDriver:
         self._gpus = gpus
 
     def check(self) -> Health:
-        devices = gpus.usable(gpus.find(), os.environ.get("CUDA_VISIBLE_DEVICES"))
-        devices = devices if self._gpus is None else devices[: self._gpus]
-        owned = Resources(
-            cpu=machine.cpus() if self._cpus is None else self._cpus,
-            memory_bytes=(
-                machine.memory_bytes() if self._memory_bytes is None else self._memory_bytes
-            ),
-            gpu=len(devices),
-        )
-        node = Node(socket.gethostname(), owned, tuple(devices))
+        devices = self._devices()
+        node = Node(socket.gethostname(), self._owned(len(devices)), tuple(devices))
         return Health(nodes=(node,), version=f"{platform.system()} {platform.release()}")
 
     def refuse(self, resources: Resources, interpreter: str | None) -> str | None:
@@ -67,7 +59,8 @@ class LocalDriver:
             if os.path.exists(interpreter):
                 return f"{interpreter} on this machine is not an executable file"
             return f"there is no interpreter {interpreter} on this machine"
-        owned = self.check().nodes[0].resources
+        # Asking for GPUs is slow on some machines, and most runs want none.
+        owned = self._owned(len(self._devices()) if resources.gpu else 0)
         if not resources.fits(owned):
             return f"the run asks for {resources}, this machine has {owned}"
         return None
@@ -100,7 +93,10 @@ class LocalDriver:
     def observe(self, handles: Sequence[Handle]) -> Mapping[Handle, Observation]:
         processes.reap()
         folders = {handle: self._folder(handle) for handle in handles}
-        found = {handle: _look(folder) for handle, folder in folders.items()}
+        try:
+            found = {handle: _look(folder) for handle, folder in folders.items()}
+        except OSError as error:
+            raise TargetUnavailableError(f"{self._root} cannot be read: {error}") from None
         lost = [handle for handle, seen in found.items() if seen.phase is Phase.GONE]
         orphans = processes.marked() if lost else {}
         for handle in lost:
@@ -146,6 +142,18 @@ class LocalDriver:
         with suppress(FileNotFoundError):
             folder.rename(rubbish)
         _remove(rubbish)
+
+    def _devices(self) -> list[str]:
+        found = gpus.usable(gpus.find(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+        return found if self._gpus is None else found[: self._gpus]
+
+    def _owned(self, devices: int) -> Resources:
+        memory = self._memory_bytes
+        return Resources(
+            cpu=machine.cpus() if self._cpus is None else self._cpus,
+            memory_bytes=machine.memory_bytes() if memory is None else memory,
+            gpu=devices,
+        )
 
     def _start(self, launch: Launch, folder: Path) -> None:
         try:

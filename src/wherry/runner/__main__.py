@@ -13,6 +13,7 @@ from .folder import Folder, tell
 from .light import TYPE_CHECKING, become_subreaper, signal
 from .outputs import Outputs, Sweeper
 from .shipping import AwayError, RejectedError, Shipper, quote
+from .verdict import READ_BACK, conclude
 from .workspace import SetupError, unpack
 
 if TYPE_CHECKING:
@@ -134,8 +135,6 @@ class _Attempt:
         return {**self._conclude(command, kills), "started_at": started_at, "ended_at": ended_at}
 
     def _conclude(self, command: process.Command, kills: Any) -> Dict[str, Any]:
-        from .verdict import READ_BACK, conclude
-
         status = command.status or 0
         return conclude(
             status,
@@ -150,8 +149,6 @@ class _Attempt:
     def _finish(self, record: Dict[str, Any]) -> None:
         """Hand over everything. The record is safe by now: who asks to end ends only waiting."""
         self._signals.on_ask = self._hurry
-        if self._signals.asked:
-            self._hurry()
         self._courier.finalizing()
         self._sweeper.finish()
         self._courier.finish(record)

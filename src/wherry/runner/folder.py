@@ -25,6 +25,7 @@ class Folder:
         self.log = f"{self.path}/std_log.txt"
         self.spool = f"{self.path}/spool"
         self.files = f"{self.path}/files"
+        self.runner_log = f"{self.path}/runner.log"
         self._exit = f"{self.path}/exit.json"
 
     def claim(self, started_at: float) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     Version = Tuple[int, int, int]
 
 WATCHED = ("outputs", "logs")
+RUNNER_LOG = "system_logs/runner.log"
 
 _EVERY_S = 2.0
 _AT_MOST_EVERY_S = 10.0
@@ -87,10 +88,22 @@ class Outputs:
     def sweep(self, *, last: bool = False) -> None:
         """Raises ``AwayError`` and a final ``RejectedError``; everything else is told."""
         for name, path, version in self._found():
-            if self._sent.get(name) == version or not (last or self._due(name)):
+            if self._sent.get(path) == version or not (last or self._due(path)):
                 continue
             self._send(name, path, version)
         self._flush()
+        if last:
+            self._send_runner_log()
+
+    def _send_runner_log(self) -> None:
+        """What was told there, of files that could not be kept say, is for the user to see."""
+        try:
+            about = os.stat(self._folder.runner_log)
+        except OSError:
+            return
+        if about.st_size:
+            self._send(RUNNER_LOG, self._folder.runner_log, _version(about))
+            self._flush()
 
     def _found(self) -> Iterator[Tuple[str, str, Version]]:
         for root in WATCHED:
@@ -133,11 +146,11 @@ class Outputs:
         roots = (os.path.realpath(self._folder.work), os.path.realpath(self._folder.files))
         return any(real == root or real.startswith(root + "/") for root in roots)
 
-    def _due(self, name: str) -> bool:
-        return time.monotonic() >= self._pauses.get(name, (0.0, 0.0))[0]
+    def _due(self, path: str) -> bool:
+        return time.monotonic() >= self._pauses.get(path, (0.0, 0.0))[0]
 
     def _send(self, name: str, path: str, version: Version) -> None:
-        _, pause = self._pauses.get(name, (0.0, _FIRST_PAUSE_S / 2))
+        _, pause = self._pauses.get(path, (0.0, _FIRST_PAUSE_S / 2))
         pause = min(pause * 2, _LAST_PAUSE_S)
         try:
             if version[0] <= _SMALL:
@@ -150,8 +163,8 @@ class Outputs:
             if error.final:
                 raise
             self._skip(name, str(error))
-        self._sent[name] = version
-        self._pauses[name] = (time.monotonic() + pause, pause)
+        self._sent[path] = version
+        self._pauses[path] = (time.monotonic() + pause, pause)
 
     def _add(self, name: str, path: str) -> None:
         with open(path, "rb") as file:

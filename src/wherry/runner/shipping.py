@@ -66,7 +66,8 @@ class Shipper:
 
     Call ``put_log`` and ``put_spool`` again whenever the file may have grown: each sends what is
     new. ``hurry`` may be called from anywhere, also from a signal handler: it ends all waiting for
-    an absent server, now and from then on.
+    an absent server, now and from then on. Call it before ``close`` where another thread may be
+    waiting.
     """
 
     def __init__(
@@ -160,14 +161,14 @@ class Shipper:
 
     def _follow(self, method: str, place: str, path: str, cut: _Cut, limit: int) -> int:
         """Send a growing file from where the server's copy ends."""
-        if not self.enabled:
-            return 0
         try:
-            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            size = os.stat(path).st_size
         except FileNotFoundError:
             return 0
+        if size <= self._offsets.get(place, 0) or not self.enabled:
+            return 0
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            size = os.fstat(handle).st_size
             return self._send_from(method, place, handle, size, cut, limit)
         finally:
             os.close(handle)

@@ -8,15 +8,12 @@ from typing import (
     Any,
     Callable,
     Dict,
-    Iterable,
     Iterator,
     List,
     Mapping,
     NamedTuple,
     Optional,
     Tuple,
-    Type,
-    Union,
 )
 
 from ..core.errors import ServerUnavailableError, VersionMismatchError, WherryError, from_problem
@@ -258,55 +255,6 @@ class _Outage:
         self._told = False
 
 
-_TELL_AFTER_S and not self._told:
-            self._told = True
-            say(f"{failure.message}; trying again")
-        time.sleep(0.2)
-
-    def over(self) -> None:
-        self._since = None
-        self._told = False
-
-
-class _Link(NamedTuple):
-    """A connection, the server it is for, and what goes before a path to get there."""
-
-    connection: Any
-    url: str
-    prefix: str = ""
-
-
-class _Pool:
-    """Idle connections. A forked child starts with none."""
-
-    def __init__(self) -> None:
-        self._idle: List[_Link] = []
-        self._pid = os.getpid()
-
-    def take(self, url: str, timeout_s: float) -> _Link:
-        """A live connection; failing to make one is ``Unreachable`` with nothing sent."""
-        if self._pid != os.getpid():
-            self._pid = os.getpid()
-            self.close()
-        while self._idle:
-            link = self._idle.pop()
-            if link.url == url and not _stale(link.connection):
-                link.connection.sock.settimeout(timeout_s)
-                return link
-            link.connection.close()
-        return _connect(url, timeout_s)
-
-    def give(self, link: _Link) -> None:
-        if link.connection.sock is None or len(self._idle) >= 8:
-            link.connection.close()
-        else:
-            self._idle.append(link)
-
-    def close(self) -> None:
-        while self._idle:
-            self._idle.pop().connection.close()
-
-
 _TELL_AFTER_S = 3.0
 _PAUSES_S = (0.0, 0.2, 0.5, 1.0, 2.0)
 
@@ -366,5 +314,3 @@ def _problem(response: Response) -> WherryError:
     except ValueError:
         pass
     return WherryError(f"the server answered {status}", hint="`wherry server logs` says more")
-
-

@@ -6,7 +6,7 @@ import os
 from json import loads
 from typing import Any, Dict, Optional, Tuple
 
-from ..core.errors import ServerUnavailableError
+from ..core.errors import ServerUnavailableError, UserErrorException
 from ..core.settings import Settings
 from .client import Address, Client
 from .server import HomeServer
@@ -19,16 +19,21 @@ def connect(settings: Optional[Settings] = None, server: str = "") -> Client:
     """A client of the server that is meant here; the same one for the same server.
 
     Inside a run it is the run's server, with the run's token, and none is ever started. Otherwise
-    the server that the settings name, else ``server``, else the one of the home folder, which is
-    started if need be.
+    the server that the settings name, else the one of the home folder, which is started if need
+    be. ``server`` is what a configuration file asks for: a token is sent only where the settings
+    say so themselves, since such files come with other people's folders.
     """
     context = run_context()
     if context is not None:
         return _kept(("run", context.run_id, context.token), lambda: _client_of_run(context))
     settings = settings or load()
-    url = settings.server or server
-    if url:
-        address = Address(url, settings.token)
+    if server and server.rstrip("/") != settings.server:
+        raise UserErrorException(
+            f"the configuration file names the server {server}, which the settings do not",
+            hint=f"if you trust it, set WHERRY_SERVER={server} and WHERRY_TOKEN",
+        )
+    if settings.server:
+        address = Address(settings.server, settings.token)
         return _kept(
             ("server", *address), lambda: Client(address, timeout_s=settings.request_timeout_s)
         )

@@ -43,7 +43,7 @@ stat_key: Callable[[os.stat_result], Tuple[int, ...]] = attrgetter(
     "st_mode", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns"
 )
 """What must be the same for a file to be the same. Its ``hash`` is what is remembered: Python's
-hash of five numbers is the same in every process, and a tenth of the time to store and load.
+hash of numbers is the same in every process, and loads in less than half the time of the numbers.
 """
 
 NO_MARK = -1
@@ -138,7 +138,7 @@ class Reader:
     ) -> Iterator[Tuple[Wanted, Union[Reading, OSError]]]:
         """Read all these files, or tell why not; in no particular order.
 
-        Two threads read large files twice as fast as one, and small ones half as fast.
+        Two threads read large files twice as fast as one, and small ones at a third of the pace.
         """
         large = [each for each in wanted if each.size > CHUNK]
         for each in wanted:

@@ -239,13 +239,10 @@ class Snapshot:
         return self._reader.chunks(self._real(entry.path), entry)
 
     def _capture_anew(self, path: str) -> None:
-        """Take the file as it is now, and hold it lest it change again; a large one is held only
-        when it has changed twice.
-        """
+        """Take the file as it is now. One that changes again and again is held in the end."""
         real, again = self._real(path), path in self._changes
         try:
-            hold = again or os.stat(real).st_size <= BATCH_BYTES
-            reading = self._reader.hold(real) if hold else self._reader.read(real)
+            reading = self._reader.hold(real) if again else self._reader.read(real)
         except OSError as error:
             self._changes[path] = None
             self.notices.append(Notice(path, f"left out: {_why(error)}"))

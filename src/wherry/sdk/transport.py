@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 from types import TracebackType
 from typing import (
@@ -9,7 +10,9 @@ from typing import (
     Callable,
     Iterable,
     Iterator,
+    List,
     Mapping,
+    NamedTuple,
     Optional,
     Type,
     Union,
@@ -20,6 +23,45 @@ from ..core.errors import ServerUnavailableError
 CHUNK = 1 << 16
 
 Body = Union[bytes, Iterable[bytes], Callable[[], Iterable[bytes]]]
+
+
+class _Link(NamedTuple):
+    """A connection, the server it is for, and what goes before a path to get there."""
+
+    connection: Any
+    url: str
+    prefix: str = ""
+
+
+class Pool:
+    """Idle connections. A forked child starts with none."""
+
+    def __init__(self) -> None:
+        self._idle: List[_Link] = []
+        self._pid = os.getpid()
+
+    def take(self, url: str, timeout_s: float) -> _Link:
+        """A live connection; failing to make one is ``Unreachable`` with nothing sent."""
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
+            self.close()
+        while self._idle:
+            link = self._idle.pop()
+            if link.url == url and not _stale(link.connection):
+                link.connection.sock.settimeout(timeout_s)
+                return link
+            link.connection.close()
+        return _connect(url, timeout_s)
+
+    def give(self, link: _Link) -> None:
+        if link.connection.sock is None or len(self._idle) >= 8:
+            link.connection.close()
+        else:
+            self._idle.append(link)
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().connection.close()
 
 
 class Response:

@@ -143,9 +143,13 @@ def queued_to_cancel(connection: Connection, target: str) -> list[RunRow]:
 
 
 def silent_since(connection: Connection, before: datetime) -> list[RunRow]:
-    """Runs driven by a client that has not been heard of since ``before``."""
+    """Runs driven by a client that has not been heard of since ``before``.
+
+    Not those below another run: they live and end with it.
+    """
     query = select(runs).where(
         runs.c.target.is_(None),
+        runs.c.parent_id.is_(None),
         runs.c.status.in_([Status.RUNNING.value, Status.NOT_RESPONDING.value]),
         runs.c.heartbeat_at < before,
     )

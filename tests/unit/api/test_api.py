@@ -342,7 +342,7 @@ def test_a_runs_token_reaches_only_its_own_run(
         ("POST", "attempts/another/report"),
     ]
     for method, path in forbidden:
-        body = {} if method == "PATCH" or path.endswith("report") else None
+        body: dict[str, Any] | None = {} if method == "PATCH" or path.endswith("report") else None
         problem(api.request(method, path, headers=token, json=body), 403)
     assert api.get(f"runs/{run_id}", headers=token).status_code == 200
     assert api.get(f"snapshots/{snapshot}/archive", headers=token).status_code == 200

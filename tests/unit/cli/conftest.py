@@ -15,7 +15,8 @@ from wherry.cli.app import run
 from wherry.cli.session import Session
 from wherry.control.plane import Plane
 from wherry.drivers.memory import MemoryDriver
-from wherry.sdk.client import Address, Client, Response
+from wherry.sdk.client import Address, Client
+from wherry.sdk.transport import Response
 
 
 class Result(NamedTuple):

@@ -107,7 +107,7 @@ def test_ids_may_be_shortened(wherry: Wherry, runs: Runs) -> None:
     [
         (ServerUnavailableError("no answer", hint="wait"), 4, "error: no answer\n\nhint: wait\n"),
         (VersionMismatchError("too old"), 4, "error: too old\n"),
-        (KeyboardInterrupt(), 130, "error: interrupted\n"),
+        (KeyboardInterrupt(), 130, "interrupted\n"),
         (PermissionError(13, "Permission denied", "/x"), 1, "error: /x: permission denied\n"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import runpy
 import shlex
@@ -17,7 +18,7 @@ import pytest
 from tests.unit.cli.conftest import Wherry
 from wherry.cli.app import cli
 from wherry.cli.command import Command, Group
-from wherry.cli.overview import overview, summaries
+from wherry.cli.overview import SECTIONS, overview
 
 ROOT = Path(__file__).resolve().parents[3]
 REFERENCE: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "cli_reference"))
@@ -98,7 +99,8 @@ def _resolve(words: list[str]) -> tuple[click.Command, click.Context]:
 
 def test_the_overview_has_each_command_with_its_own_summary() -> None:
     context = click.Context(cli, info_name="wherry")
-    for name, summary in summaries():
+    listed = [each for _, commands in SECTIONS for each in commands]
+    for name, _, summary in listed:
         command = cli.get_command(context, name)
         assert command is not None
         assert (command.help or "").strip().splitlines()[0] == summary
@@ -110,6 +112,13 @@ def test_help_is_the_same_with_and_without_click(wherry: Wherry) -> None:
     assert wherry("--help").out == overview()
     assert wherry().out == overview()
     assert wherry("-h").out == overview()
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "src/wherry/cli").glob("*.py")), ids=lambda p: p.name
+)
+def test_the_command_line_is_written_for_python_3_8(path: Path) -> None:
+    ast.parse(path.read_text(), feature_version=(3, 8))
 
 
 def test_help_loads_only_what_it_shows() -> None:

@@ -330,6 +330,14 @@ open("outputs/sub/late", "w").write("2"); open("outputs/early", "w").write("chan
     }
 
 
+def test_what_could_not_be_kept_is_told_to_the_user(attempt: Attempt, server: FakeServer) -> None:
+    attempt.start(["/bin/sh", "-c", "mkdir outputs; mkfifo outputs/fifo; echo 1 > outputs/x"])
+    assert attempt.finish()["exit_code"] == 0
+    told = server.files.pop("system_logs/runner.log").decode()
+    assert told.endswith("'outputs/fifo' is not kept: it is not a regular file\n")
+    assert server.files == {"outputs/x": b"1\n"}
+
+
 def test_terminate_is_forwarded_and_means_canceled(attempt: Attempt, server: FakeServer) -> None:
     code = """\
 import signal, sys, time
@@ -449,7 +457,8 @@ os.makedirs("outputs"); open("outputs/x", "w").write("x")
     numbers = "".join(f"{number}\n" for number in range(1000)).encode()
     assert server.log == b"before\n" + numbers
     assert server.streams == {"metrics.9": bytearray(numbers)}
-    assert server.files == {"outputs/x": b"x"}
+    assert server.files["outputs/x"] == b"x"
+    assert b"the server answers again" in server.files["system_logs/runner.log"]
     assert server.exits == [record]
 
 
@@ -484,6 +493,20 @@ def test_terminate_ends_waiting_for_a_server_that_is_away(
     attempt.process.terminate()
     assert attempt.finish()["exit_code"] == 0
     assert not attempt.record["canceled"]
+
+
+def test_a_canceled_run_waits_for_its_server_too(attempt: Attempt, server: FakeServer) -> None:
+    script = "mkdir outputs; echo 1 > outputs/checkpoint; echo ready; exec sleep 600"
+    attempt.start(["/bin/sh", "-c", script])
+    until(lambda: server.log == b"ready\n")
+    server.stop()
+    attempt.process.terminate()
+    until((attempt.folder / "exit.json").exists)
+    server.start()
+    record = attempt.finish()
+    assert record["canceled"]
+    assert server.exits == [record]
+    assert server.files["outputs/checkpoint"] == b"1\n"
 
 
 def test_orphans_are_reaped_while_it_runs(attempt: Attempt) -> None:

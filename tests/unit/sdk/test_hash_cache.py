@@ -306,6 +306,7 @@ def test_held_contents_do_not_get_mixed_up(tmp_path: Path) -> None:
     for i in range(5):
         (tmp_path / "f").write_bytes(bytes([i]) * (i * CHUNK))
         entries.append(reader.hold(str(tmp_path / "f")).entry("f"))
+        assert reader.content("gone", entries[i // 2]) == bytes([i // 2]) * (i // 2 * CHUNK)
     (tmp_path / "f").unlink()
     for i in (3, 0, 4, 1, 2):
         assert reader.content("gone", entries[i]) == bytes([i]) * (i * CHUNK)

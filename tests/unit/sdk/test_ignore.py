@@ -78,6 +78,7 @@ def git_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @example({"a/b/c": "", "a/c": "", "c": "", ".gitignore": "a/**/c"})
 @example({"a/b": "", "b/a": "", ".gitignore": "*\n!b\n!b/a"})
 @example({"a/b/c": "", ".gitignore": "/*\n!/a", "a/.gitignore": "b/\n", "a/b/.gitignore": "!c"})
+@example({"a/x/y/c": "", "a/c": "", ".gitignore": "a/**\\/c"})
 @example({"a ": "", "a": "", "b ": "", ".gitignore": "a\\ \nb "})
 @example({"é": "", "e": "", ".gitignore": "\ufeffé"})
 @example({"a\nb": "", "a": "", ".gitignore": "a*b"})

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from tests.capabilities import modes_count
 from wherry.core.errors import SnapshotException, UserErrorException
 from wherry.core.snapshots import FileEntry, Notice, parse_files, snapshot_id
 from wherry.sdk import hash_cache, snapshot
@@ -37,6 +38,13 @@ def tree(tmp_path: Path) -> Path:
 @pytest.fixture
 def capture(tree: Path, tmp_path: Path) -> Capture:
     return lambda **options: Snapshot.capture(tree, cache_dir=tmp_path / "cache", **options)
+
+
+@pytest.fixture
+def settled_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files count as long unchanged when they are read."""
+    real = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: real() + 3600 * 10**9)
 
 
 def write(root: Path, files: dict[str, str]) -> None:
@@ -175,6 +183,7 @@ def test_nested_ignore_files(tree: Path, capture: Capture) -> None:
     assert paths(capture()) == [".gitignore", "src/.gitignore", "src/data/y", "src/keep.log"]
 
 
+@pytest.mark.usefixtures("settled_clock")
 def test_one_ignore_file_speaks_for_a_folder(tree: Path, capture: Capture) -> None:
     names = [".gitignore", ".amlignore", ".wherryignore"]
     write(tree, {"git": "", "aml": "", "wherry": "", "sub/git": "", "sub/aml": ""})
@@ -186,6 +195,7 @@ def test_one_ignore_file_speaks_for_a_folder(tree: Path, capture: Capture) -> No
     assert [p for p in paths(capture()) if p.startswith("sub/")] == ["sub/.gitignore", "sub/aml"]
 
 
+@pytest.mark.usefixtures("settled_clock")
 def test_an_edited_ignore_file_is_followed_at_once(tree: Path, capture: Capture) -> None:
     write(tree, {"a": "", "b": "", "sub/a": "", ".gitignore": "a"})
     assert paths(capture()) == [".gitignore", "b"]
@@ -197,6 +207,7 @@ def test_an_edited_ignore_file_is_followed_at_once(tree: Path, capture: Capture)
     assert paths(capture()) == ["a", "b", "sub/a"]
 
 
+@pytest.mark.usefixtures("settled_clock")
 def test_defaults_and_how_to_bring_them_back(tree: Path, capture: Capture) -> None:
     write(tree, {"__pycache__/a.pyc": "", ".git/HEAD": "", ".venv/x": "", ".azureml/config": ""})
     write(tree, {"venv/code.py": "", "x.egg-info/PKG": "", "node_modules/m/i.js": ""})
@@ -210,6 +221,7 @@ def test_defaults_and_how_to_bring_them_back(tree: Path, capture: Capture) -> No
     ]
 
 
+@pytest.mark.usefixtures("settled_clock")
 @pytest.mark.parametrize("name", ["venv", ".venv", "env310"])
 def test_a_virtual_environment_is_known_by_what_it_holds(
     tree: Path, capture: Capture, name: str
@@ -248,6 +260,7 @@ def test_ignored_folders_are_never_opened(
     assert sorted(set(opened)) == [".", ".gitignore", "sub", "sub/a"]
 
 
+@pytest.mark.usefixtures("settled_clock")
 def test_include_takes_what_is_left_out(tree: Path, capture: Capture) -> None:
     write(tree, {".gitignore": "*.py\nbuild/\n", "train.py": "", "lib.py": "", "build/a/b.txt": ""})
     write(tree, {"build/a/c.txt": "", "build/z": "", "out/x.pyc": "", "data/a/b.py": ""})
@@ -292,6 +305,7 @@ def test_links_inside_stay_links(tree: Path, capture: Capture) -> None:
     assert parse_files([entry.to_dict() for entry in found.files]) == found.files
 
 
+@pytest.mark.usefixtures("settled_clock")
 def test_links_out_are_followed(tree: Path, tmp_path: Path, capture: Capture) -> None:
     write(tmp_path / "shared", {"a.csv": "a", "deep/b.csv": "b", "run.sh": "s", "skip.log": ""})
     (tmp_path / "shared/run.sh").chmod(0o755)
@@ -432,16 +446,36 @@ def test_an_ignore_file_that_cannot_be_read_is_told(
     assert whats[0] == "its rules are not followed: too many levels of symbolic links"
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root may read everything")
+def test_a_folder_that_turns_into_a_link_is_not_followed(
+    tree: Path, tmp_path: Path, capture: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tree, {"sub/a": "", "z": ""})
+    write(tmp_path / "outside", {"secret": ""})
+    real_open = os.open
+
+    def swap(path: Any, *args: Any, **options: Any) -> int:
+        if str(path).endswith("/sub"):
+            (tree / "sub").rename(tmp_path / "moved")
+            (tree / "sub").symlink_to(tmp_path / "outside")
+        return real_open(path, *args, **options)
+
+    monkeypatch.setattr(os, "open", swap)
+    found = capture()
+    assert paths(found) == ["z"]
+    assert list(told(found)) == ["sub"]
+
+
 def test_files_without_permission(tree: Path, capture: Capture) -> None:
     write(tree, {"a": "", "b/c": ""})
     (tree / "a").chmod(0)
     (tree / "b").chmod(0)
-    found = capture()
+    with modes_count():
+        found = capture()
     (tree / "b").chmod(0o700)
     assert (found.files, sorted(told(found))) == ([], ["a", "b"])
 
 
+@pytest.mark.usefixtures("settled_clock")
 def test_odd_names(tree: Path, capture: Capture) -> None:
     names = ["-rf", "a\nb", "a b", "é", "e\u0301", "A", "a", "日本", "\x1b[2J", "x" * 255, 'q"},{"']
     write(tree, dict.fromkeys([*names, *(f"d{i}/{n}" for i, n in enumerate(names))], "x"))
@@ -539,13 +573,6 @@ def test_a_file_changed_in_the_same_tick_is_seen(tree: Path, capture: Capture) -
     assert capture().files[0].digest == digest_of("two") != first.files[0].digest
 
 
-@pytest.fixture
-def settled_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files count as long unchanged when they are read."""
-    real = time.time_ns
-    monkeypatch.setattr(time, "time_ns", lambda: real() + 3600 * 10**9)
-
-
 class Reads:
     """Counts the files that are read."""
 
@@ -586,6 +613,19 @@ def test_a_folder_may_gain_and_lose_files(tree: Path, capture: Capture) -> None:
     assert paths(capture()) == ["d/a", "d/c"]
     (tree / "d/c").rename(tree / "d/d")
     assert paths(capture()) == ["d/a", "d/d"]
+
+
+@pytest.mark.usefixtures("settled_clock")
+def test_new_rules_are_remembered_too(tree: Path, tmp_path: Path, capture: Capture) -> None:
+    write(tree, {f"d/f{i}": "" for i in range(100)})
+    capture()
+    cache_dir, root = str(tmp_path / "cache"), os.path.realpath(tree)
+    old = hash_cache.HashCache(cache_dir, root).page("d/").rules
+    write(tree, {".gitignore": "x"})
+    capture()
+    page = hash_cache.HashCache(cache_dir, root).page("d/")
+    assert len(page.known) == 100
+    assert page.rules != old
 
 
 @pytest.mark.usefixtures("settled_clock")
@@ -633,7 +673,7 @@ STEPS = st.lists(
 
 @pytest.mark.usefixtures("settled_clock")
 @hypothesis_settings(
-    deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(steps=STEPS, include=st.sets(WHERE, max_size=2))
 def test_what_is_remembered_is_never_wrong(steps: list[Any], include: set[str]) -> None:

@@ -102,8 +102,10 @@ def test_a_remote_server_is_written_into_the_file_a_home_is_not(
     workspace.write_config()
     written = json.loads((tmp_path / ".azureml" / "config.json").read_text())
     assert written["server"] == fake.url
-    monkeypatch.delenv("WHERRY_SERVER")
     assert Workspace.from_config().name == "lab"
+    monkeypatch.delenv("WHERRY_SERVER")
+    with pytest.raises(UserErrorException, match="which the settings do not"):
+        Workspace.from_config()  # no token for a server that only a file knows
     workspace.write_config(tmp_path, "local.json")
     assert "server" not in json.loads((tmp_path / ".azureml" / "local.json").read_text())
 
