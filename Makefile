@@ -1,4 +1,4 @@
-# Everything here sets itself up: a machine with Python 3.10+, git and make is enough.
+# Everything here sets itself up: a machine with Python 3.11, git and make is enough.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 PYTHON ?= python3

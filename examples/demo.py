@@ -24,6 +24,6 @@ for name, value in run.get_metrics().items():
 print("\nFiles")
 for name in run.get_file_names():
     print(f"  {name}")
-print(f"\nLook at it: {run.get_portal_url()}")
-home = os.environ["WHERRY_HOME"]
-print(f"The server goes on; stop it with: WHERRY_HOME={home} .venv/bin/wherry server stop")
+wherry = f"WHERRY_HOME={os.environ['WHERRY_HOME']} .venv/bin/wherry"
+print(f"\nLook at it:  {wherry} open -w demo {run.id}")
+print(f"Stop the server, which goes on:  {wherry} server stop")

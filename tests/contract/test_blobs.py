@@ -43,6 +43,15 @@ def test_content_comes_back(blobs: FolderBlobStore) -> None:
         blobs.open(blob.digest)
 
 
+def test_what_is_stored_again_is_not_stale(blobs: FolderBlobStore, tmp_path: Path) -> None:
+    digest = blobs.put([b"abc"]).digest
+    long_ago = datetime.now(UTC) - timedelta(days=9)
+    path = tmp_path / "blobs" / digest[:2] / digest
+    os.utime(path, (long_ago.timestamp(), long_ago.timestamp()))
+    blobs.put([b"abc"])  # a run is about to refer to it
+    assert not blobs.remove_stale(digest, long_ago + timedelta(days=1))
+
+
 def test_other_content_than_announced_is_not_kept(blobs: FolderBlobStore, tmp_path: Path) -> None:
     with pytest.raises(UserErrorException, match="changed while it was sent"):
         blobs.put([b"abc"], expected="0" * 64)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import event, select
 from sqlalchemy.exc import IntegrityError
 
 from wherry.core.errors import ConflictError, NotFoundError, UserErrorException, WherryError
@@ -20,7 +22,8 @@ from wherry.core.resources import Resources
 from wherry.store import attempts, files, leases, listing, runs, tokens, tracking, workspaces
 from wherry.store.database import Database
 from wherry.store.listing import Filter
-from wherry.store.tables import events
+from wherry.store.migrate import migrate
+from wherry.store.tables import ORDERS, events
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
@@ -307,3 +310,83 @@ def test_tokens_are_stored_hashed(database: Database) -> None:
         tokens.ensure(connection, "owner", "secret-token", NOW)
         assert tokens.holder(connection, "secret-token") == "owner"
         assert tokens.holder(connection, "other") is None
+
+
+@pytest.mark.parametrize("order", [*ORDERS, *(f"-{name}" for name in ORDERS)])
+def test_pages_in_every_order_hold_each_run_once(database: Database, order: str) -> None:
+    for n in range(7):
+        started = NOW + timedelta(seconds=n % 3) if n % 2 else None
+        add_run(database, f"r{n}", display_name="x" * (99 + n % 3), started_at=started)
+    whole = ids(database, order_by=order)
+    found: list[str] = []
+    cursor = None
+    while True:
+        part = page(database, Filter(order_by=order), 2, cursor)
+        found += [run.id for run in part.items]
+        cursor = part.next_cursor
+        if cursor is None:
+            break
+    assert found == whole
+    assert len(set(found)) == 7
+
+
+@pytest.mark.parametrize(
+    ("order", "experiment"),
+    [
+        *((order, None) for name in ORDERS for order in (name, f"-{name}")),
+        ("submitted_at", "e"),
+        ("-submitted_at", "e"),
+    ],
+)
+def test_an_index_serves_every_order(tmp_path: Path, order: str, experiment: str | None) -> None:
+    """Without statistics, as a database is that nobody looks after."""
+    database = Database(f"sqlite:///{tmp_path / 'plan.db'}")
+    migrate(database)
+    add_run(database, "r1", tags={"a": "1"})
+    plans = _plans(database, lambda: page(database, Filter(order_by=order, experiment=experiment)))
+    database.close()
+    assert [step for step in plans if "SCAN" in step or "TEMP B-TREE" in step] == []
+
+
+def test_a_pass_of_the_reconciler_reads_by_index(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'plan.db'}")
+    migrate(database)
+
+    def look() -> None:
+        with database.read() as connection:
+            attempts.active(connection, "local")
+            attempts.to_release(connection, "local", 200)
+            runs.queued(connection, "local", 1)
+            runs.queue(connection, "local")
+
+    plans = _plans(database, look)
+    database.close()
+    assert [step for step in plans if "SCAN" in step] == []
+    assert sum("released_at=?" in step for step in plans) == 2
+
+
+def _plans(database: Database, work: Callable[[], object]) -> list[str]:
+    """What SQLite does for each statement of the work."""
+    statements: list[tuple[str, Any]] = []
+
+    def note(_c: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        if statement.startswith("SELECT"):
+            statements.append((statement, parameters))
+
+    event.listen(database.engine, "before_cursor_execute", note)
+    work()
+    event.remove(database.engine, "before_cursor_execute", note)
+    with database.read() as connection:
+        return [
+            row[3]
+            for statement, parameters in statements
+            for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+        ]
+
+
+def test_a_run_with_many_children_can_be_removed(database: Database) -> None:
+    many = [f"r{n}" for n in range(70_000)]
+    with database.write() as connection:
+        files.remove(connection, many)
+        tracking.remove(connection, many)
+        attempts.remove(connection, many)

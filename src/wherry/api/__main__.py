@@ -15,6 +15,7 @@ from pathlib import Path
 import uvicorn
 
 from wherry.control.plane import Plane, open_plane
+from wherry.control.reconciler import claim_targets
 from wherry.core.errors import WherryError
 from wherry.core.records import iso
 from wherry.core.settings import FILE_NAME, Settings, home_of, resolve
@@ -37,6 +38,9 @@ def main() -> int:
     except WherryError as error:
         log.error("%s", error)  # noqa: TRY400 - a sentence for people, no trace
         return error.exit_code
+    except OSError as error:
+        log.error("the server cannot start: %s", error)  # noqa: TRY400 - likewise
+        return WherryError.exit_code
 
 
 def _settings() -> Settings:
@@ -55,6 +59,7 @@ def _serve(settings: Settings) -> int:
             log.info("another server looks after %s", home)
             return 0
         plane = open_plane(settings)
+        claim_targets(plane)
         listener = _listen(settings, home / "server.json")
         plane.url = f"http://{settings.host}:{listener.getsockname()[1]}"
         _clear_incoming(home)

@@ -7,19 +7,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from anyio import CapacityLimiter
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wherry.control.garbage import Collector
 from wherry.control.plane import Plane
 from wherry.control.reconciler import Reconciler
-from wherry.core.errors import VersionMismatchError
+from wherry.core.errors import UserErrorException, VersionMismatchError, WherryError
 from wherry.core.version import API, VERSION
 
 from . import files, problems, runs, server, snapshots, tracking, view, workspaces
 from .deps import too_large
 
 PREFIX = "/api/v1"
+_UPLOADS = 100
 _STREAMED = ("/files/", "/blobs", "/logs/", "/spool/")
 
 
@@ -53,6 +55,7 @@ def create_app(plane: Plane, *, reconcile: bool = True) -> FastAPI:
     )
     app.state.plane = plane
     app.state.known_tokens = {}
+    app.state.uploads = CapacityLimiter(_UPLOADS)
     app.state.stopping = threading.Event()
     problems.install(app)
     for module in (server, workspaces, runs, files, snapshots, tracking):
@@ -77,11 +80,15 @@ class Edge:
         headers = dict(scope["headers"])
         asked = headers.get(b"wherry-api", b"").decode("latin-1")
         if asked and asked != str(API):
-            error = VersionMismatchError(
+            error: WherryError = VersionMismatchError(
                 f"this server is Wherry {VERSION} (interface {API}); "
                 f"the client speaks interface {asked}",
                 hint="use the same version of Wherry on both sides",
             )
+            await problems.respond(error)(scope, receive, _stamped(send))
+            return
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+            error = UserErrorException("the address contains a NUL")
             await problems.respond(error)(scope, receive, _stamped(send))
             return
         if not any(part in scope["path"] for part in _STREAMED):

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-Text = Annotated[str, StringConstraints(max_length=10_000)]
-Label = Annotated[str, StringConstraints(min_length=1, max_length=255)]
-Labels = dict[Label, Text]
+from wherry.core.text import clean
+
+
+def _plain(text: str) -> str:
+    """Text that both databases, any JSON reader and any process can hold."""
+    if clean(text) != text:
+        raise ValueError("text cannot contain a NUL or half a surrogate pair")
+    return text
+
+
+Str = Annotated[str, AfterValidator(_plain)]
+Text = Annotated[Str, StringConstraints(max_length=10_000)]
+Label = Annotated[Str, StringConstraints(min_length=1, max_length=255)]
+Labels = Annotated[dict[Label, Text], Field(max_length=1000)]
 
 
 class Body(BaseModel):
@@ -16,14 +27,14 @@ class Body(BaseModel):
 
 
 class NewWorkspace(Body):
-    name: str
+    name: Str
     exist_ok: bool = False
     description: Text = ""
     tags: Labels = Field(default_factory=dict)
 
 
 class NewExperiment(Body):
-    name: str
+    name: Str
 
 
 class ExperimentChanges(Body):
@@ -40,7 +51,7 @@ class PythonSection(Body):
 class EnvironmentBody(Body):
     name: Text = ""
     python: PythonSection = Field(default_factory=PythonSection)
-    environment_variables: dict[str, str] = Field(default_factory=dict)
+    environment_variables: dict[Str, Str] = Field(default_factory=dict)
 
 
 class ResourcesBody(Body):
@@ -50,30 +61,30 @@ class ResourcesBody(Body):
 
 
 class NewRun(Body):
-    experiment: str
+    experiment: Str
     display_name: Text = ""
     description: Text = ""
     tags: Labels = Field(default_factory=dict)
     properties: Labels = Field(default_factory=dict)
-    parent_id: str | None = None
-    target: str = "local"
-    script: str = ""
-    arguments: list[str] = Field(default_factory=list)
-    command: str | list[str] = ""
+    parent_id: Str | None = None
+    target: Str = "local"
+    script: Str = ""
+    arguments: list[Str] = Field(default_factory=list)
+    command: Str | list[Str] = ""
     environment: EnvironmentBody = Field(default_factory=EnvironmentBody)
-    environment_variables: dict[str, str] = Field(default_factory=dict)
-    snapshot_id: str = ""
+    environment_variables: dict[Str, Str] = Field(default_factory=dict)
+    snapshot_id: Str = ""
     resources: ResourcesBody = Field(default_factory=ResourcesBody)
     max_run_duration_s: float | None = None
-    submission_key: Annotated[str, StringConstraints(max_length=255)] | None = None
+    submission_key: Annotated[Str, StringConstraints(max_length=255)] | None = None
 
 
 class NewInteractiveRun(Body):
-    experiment: str
-    run_id: str | None = None
-    parent_id: str | None = None
+    experiment: Str
+    run_id: Str | None = None
+    parent_id: Str | None = None
     display_name: Text = ""
-    snapshot_id: str | None = None
+    snapshot_id: Str | None = None
     tags: Labels = Field(default_factory=dict)
     properties: Labels = Field(default_factory=dict)
 
@@ -95,9 +106,9 @@ class RunEnd(Body):
 class Report(Body):
     stage: Literal["preparing", "running", "finalizing"] | None = None
     exit: dict[str, Any] | None = None
-    host: str | None = None
+    host: Str | None = None
     pid: int | None = None
-    message: str | None = None
+    message: Str | None = None
 
 
 class SnapshotFile(Body):

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from itertools import chain
+from typing import Annotated, TypeVar
 
 import anyio.from_thread
+import anyio.to_thread
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
 from wherry.control.plane import Plane
 from wherry.core.errors import AuthenticationException, ForbiddenError, TooLargeError
 from wherry.store import runs, tokens
+
+T = TypeVar("T")
+_HELD_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,23 @@ async def run_caller(run_id: str, caller: CallerDep, plane: PlaneDep) -> Caller:
 RunCallerDep = Annotated[Caller, Depends(run_caller)]
 
 
+async def workspace_caller(workspace: str, caller: CallerDep, plane: PlaneDep) -> Caller:
+    """May look into the workspace: an owner, or a run that is in it."""
+    if caller.run_id is None:
+        return caller
+    if await run_in_threadpool(_workspace_of, plane, caller.run_id) == workspace:
+        return caller
+    raise ForbiddenError(f"the token of run {caller.run_id} does not reach workspace {workspace!r}")
+
+
+WorkspaceCallerDep = Annotated[Caller, Depends(workspace_caller)]
+
+
+def _workspace_of(plane: Plane, run_id: str) -> str:
+    with plane.database.read() as connection:
+        return str(runs.get(connection, run_id).workspace)
+
+
 def _holder(plane: Plane, token: str) -> str | None:
     with plane.database.read() as connection:
         return tokens.holder(connection, token)
@@ -91,32 +113,40 @@ def _is_below(plane: Plane, run_id: str, ancestor_id: str) -> bool:
         return runs.descends_from(connection, run_id, ancestor_id)
 
 
-def bounded_body(limit: int) -> Callable[[Request], Iterator[bytes]]:
-    """The raw body, piece by piece, refused beyond ``limit`` bytes. For plain ``def`` endpoints."""
+async def with_body(request: Request, limit: int, work: Callable[[Iterator[bytes]], T]) -> T:
+    """The work, done in a thread on the raw body; refused beyond ``limit`` bytes.
 
-    def body(request: Request) -> Iterator[bytes]:
-        length = request.headers.get("content-length", "")
-        if length.isdigit() and int(length) > limit:
+    However slowly a body comes, it holds no thread until there is enough of it to work on; then
+    one of those that are for uploads alone.
+    """
+    declared = request.headers.get("content-length", "")
+    if len(declared) > 18 or (declared.isdecimal() and int(declared) > limit):
+        raise too_large(limit)
+    stream = request.stream()
+    held = bytearray()
+    async for piece in stream:
+        held += piece
+        if len(held) > limit:
             raise too_large(limit)
-        return _pieces(request, limit)
-
-    return body
+        if len(held) > _HELD_BYTES:
+            body = chain([bytes(held)], _pieces(stream, limit - len(held), limit))
+            uploads: anyio.CapacityLimiter = request.app.state.uploads
+            return await anyio.to_thread.run_sync(work, body, limiter=uploads)
+    return await run_in_threadpool(work, iter([bytes(held)] if held else []))
 
 
 def too_large(limit: int) -> TooLargeError:
     return TooLargeError(f"the request is larger than {limit} bytes")
 
 
-def _pieces(request: Request, limit: int) -> Iterator[bytes]:
-    stream = request.stream()
-    received = 0
+def _pieces(stream: AsyncGenerator[bytes, None], left: int, limit: int) -> Iterator[bytes]:
     while True:
         try:
-            piece = anyio.from_thread.run(stream.__anext__)
+            piece = anyio.from_thread.run(anext, stream)
         except StopAsyncIteration:
             return
-        received += len(piece)
-        if received > limit:
+        left -= len(piece)
+        if left < 0:
             raise too_large(limit)
         if piece:
             yield piece

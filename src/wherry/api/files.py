@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Annotated, Any
 from urllib.parse import unquote
 
@@ -16,7 +17,7 @@ from wherry.core.errors import ForbiddenError, NotFoundError, UserErrorException
 from wherry.core.lifecycle import Status
 from wherry.store import runs
 
-from .deps import PlaneDep, RunCallerDep, bounded_body
+from .deps import PlaneDep, RunCallerDep, with_body
 from .frames import frames
 from .ranges import read_range
 
@@ -24,7 +25,8 @@ router = APIRouter(tags=["files"])
 
 _CHUNK = 4 << 20
 _READ = 256 << 10
-_log_body = bounded_body(_CHUNK)
+_MAX_OFFSET = 2**63 - 1
+Offset = Annotated[int, Query(ge=0, le=_MAX_OFFSET)]
 
 
 @router.get("/runs/{run_id}/files")
@@ -47,24 +49,28 @@ def read_file(
 
 
 @router.put("/runs/{run_id}/files/{path:path}")
-def write_file(
+async def write_file(
     run_id: str, path: str, request: Request, plane: PlaneDep, _caller: RunCallerDep
 ) -> dict[str, Any]:
-    body = bounded_body(plane.settings.max_file_bytes)(request)
-    return files.put(plane, run_id, path, body).to_dict()
+    store = partial(files.put, plane, run_id, path)
+    stored = await with_body(request, plane.settings.max_file_bytes, store)
+    return stored.to_dict()
 
 
 @router.post("/runs/{run_id}/files/batch")
-def write_files(
+async def write_files(
     run_id: str, request: Request, plane: PlaneDep, _caller: RunCallerDep
 ) -> dict[str, int]:
     """Many small files at once, framed as ``<percent-encoded path> <size>\\n<bytes>``."""
-    body = bounded_body(plane.settings.max_file_bytes)(request)
-    stored = 0
-    for name, chunks in frames(body):
-        files.put(plane, run_id, unquote(name), chunks)
-        stored += 1
-    return {"stored": stored}
+
+    def store(body: Iterator[bytes]) -> int:
+        stored = 0
+        for name, chunks in frames(body):
+            files.put(plane, run_id, unquote(name), chunks)
+            stored += 1
+        return stored
+
+    return {"stored": await with_body(request, plane.settings.max_file_bytes, store)}
 
 
 @router.get("/runs/{run_id}/logs/{name:path}")
@@ -74,7 +80,7 @@ async def read_log(
     request: Request,
     plane: PlaneDep,
     _caller: RunCallerDep,
-    offset: Annotated[int, Query(ge=0)] = 0,
+    offset: Offset = 0,
     follow: bool = False,
 ) -> StreamingResponse:
     """Bytes from ``offset``. With ``follow``, on until the run has ended and all is sent."""
@@ -87,11 +93,11 @@ async def read_log(
 
 
 @router.put("/runs/{run_id}/logs/{name:path}")
-def write_log(
+async def write_log(
     run_id: str,
     name: str,
     attempt: str,
-    offset: Annotated[int, Query(ge=0)],
+    offset: Offset,
     request: Request,
     plane: PlaneDep,
     caller: RunCallerDep,
@@ -100,8 +106,11 @@ def write_log(
         raise ForbiddenError("only the attempt itself writes its log")
     if name != reports.STD_LOG:
         raise UserErrorException(f"there is no log {name!r} to write")
-    data = b"".join(_log_body(request))
-    return {"size": reports.append_log(plane, run_id, attempt, offset, data)}
+
+    def store(body: Iterator[bytes]) -> int:
+        return reports.append_log(plane, run_id, attempt, offset, b"".join(body))
+
+    return {"size": await with_body(request, _CHUNK, store)}
 
 
 def _look(plane: Plane, run_id: str, name: str) -> tuple[bool, str | None]:
@@ -123,15 +132,11 @@ def _look(plane: Plane, run_id: str, name: str) -> tuple[bool, str | None]:
 async def _follow(
     plane: Plane, request: Request, run_id: str, name: str, offset: int
 ) -> AsyncIterator[bytes]:
+    """While bytes come, nothing else is asked: hundreds may follow one log."""
     key: str | None = None
     ended = False
     with plane.signals.subscribe(run_id) as subscription:
         while not request.app.state.stopping.is_set():
-            if not ended:
-                try:
-                    ended, key = await run_in_threadpool(_look, plane, run_id, name)
-                except NotFoundError:
-                    return
             sent = 0
             while key is not None and (piece := plane.logs.read(key, offset + sent, _READ)):
                 sent += len(piece)
@@ -140,7 +145,14 @@ async def _follow(
             if ended:
                 return
             if not sent:
-                await subscription.changed(0.5)
+                known = key
+                try:
+                    ended, key = await run_in_threadpool(_look, plane, run_id, name)
+                except NotFoundError:
+                    return
+                if ended or key != known:
+                    continue
+            await subscription.changed(0.1 if sent else 0.5)
 
 
 def _log_pieces(plane: Plane, key: str, offset: int = 0) -> Iterator[bytes]:

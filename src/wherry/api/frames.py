@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from wherry.core.errors import UserErrorException
 
-_MAX_HEADER = 8192
+_MAX_HEADER = 16384  # the longest path, percent-encoded
+_MAX_DIGITS = 18
 
 
 def frames(body: Iterator[bytes]) -> Iterator[tuple[str, Iterator[bytes]]]:
@@ -14,7 +15,7 @@ def frames(body: Iterator[bytes]) -> Iterator[tuple[str, Iterator[bytes]]]:
     reader = _Reader(body)
     while header := reader.line():
         name, _, size = header.rpartition(" ")
-        if not name or not size.isdigit():
+        if not name or not size.isdecimal() or len(size) > _MAX_DIGITS:
             raise UserErrorException(f"{header[:80]!r} does not begin a frame")
         yield name, reader.take(int(size))
 

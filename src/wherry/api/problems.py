@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import logging
-import sqlite3
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from wherry.core.errors import (
     NotFoundError,
@@ -17,13 +18,20 @@ from wherry.core.errors import (
     UserErrorException,
     WherryError,
 )
+from wherry.core.text import clean
 
 log = logging.getLogger(__name__)
+_MAX_SENTENCE = 5000
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 def respond(error: WherryError) -> JSONResponse:
+    problem = error.problem()
+    for name in ("detail", "hint"):
+        if name in problem:  # it may repeat what was sent
+            problem[name] = clean(str(problem[name]), _MAX_SENTENCE)
     return JSONResponse(
-        error.problem(), status_code=error.http_status, media_type="application/problem+json"
+        problem, status_code=error.http_status, media_type="application/problem+json"
     )
 
 
@@ -49,12 +57,24 @@ def install(app: FastAPI) -> None:
         problem.http_status = error.status_code
         return respond(problem)
 
-    @app.exception_handler(OperationalError)
-    def _database(_request: Request, error: OperationalError) -> JSONResponse:
-        log.error("database: %s", error)
-        full = isinstance(error.orig, sqlite3.OperationalError) and "full" in str(error.orig)
-        hint = "free some disk space" if full else "look into the server's log: wherry server logs"
-        return respond(ServerUnavailableError("the database did not answer", hint=hint))
+    @app.exception_handler(SQLAlchemyError)
+    def _database(_request: Request, error: SQLAlchemyError) -> JSONResponse:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        log.error("database: %s", cause)  # not the statement: it carries what users sent
+        return respond(_database_problem(error))
+
+    @app.exception_handler(OSError)
+    def _system(request: Request, error: OSError) -> JSONResponse:
+        if error.errno in _DISK_FULL:
+            log.error("%s %s: the disk is full", request.method, request.url.path)
+            return respond(
+                ServerUnavailableError("the server's disk is full", hint="free some disk space")
+            )
+        return _unexpected(request, error)
+
+    @app.exception_handler(ClientDisconnect)
+    def _gone(_request: Request, _error: ClientDisconnect) -> JSONResponse:
+        return respond(UserErrorException("the request ended before its body did"))
 
     @app.exception_handler(Exception)
     def _unexpected(request: Request, error: Exception) -> JSONResponse:
@@ -65,3 +85,13 @@ def install(app: FastAPI) -> None:
                 hint="the cause is in the server's log: wherry server logs",
             )
         )
+
+
+def _database_problem(error: SQLAlchemyError) -> WherryError:
+    if isinstance(error, DataError):
+        return UserErrorException("the request contains a value that cannot be stored")
+    if isinstance(error, IntegrityError):
+        return ServerUnavailableError("another request changed the same thing: send it again")
+    full = isinstance(error, DBAPIError) and "disk is full" in str(error.orig)
+    hint = "free some disk space" if full else "look into the server's log: wherry server logs"
+    return ServerUnavailableError("the database did not answer", hint=hint)

@@ -8,8 +8,18 @@ from typing import BinaryIO
 
 from fastapi.responses import Response, StreamingResponse
 
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)\Z")
+from wherry.core.errors import UserErrorException
+
+from .problems import respond
+
+_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})\Z")
 _READ = 1 << 20
+
+
+class RangeError(UserErrorException):
+    """There are no such bytes."""
+
+    http_status = 416
 
 
 def read_range(file: BinaryIO, size: int, wanted: str | None) -> Response:
@@ -17,7 +27,9 @@ def read_range(file: BinaryIO, size: int, wanted: str | None) -> Response:
     start, stop = _bounds(wanted, size)
     if start is None:
         file.close()
-        return Response(status_code=416, headers={"Content-Range": f"bytes */{size}"})
+        reply = respond(RangeError(f"the file has {size} bytes; {wanted!r} is beyond them"))
+        reply.headers["Content-Range"] = f"bytes */{size}"
+        return reply
     headers = {"Accept-Ranges": "bytes", "Content-Length": str(stop - start)}
     whole = (start, stop) == (0, size)
     if not whole:
@@ -36,7 +48,7 @@ def _bounds(wanted: str | None, size: int) -> tuple[int | None, int]:
         return 0, size
     first, last = match.groups()
     if not first:
-        return max(0, size - int(last)), size
+        return (max(0, size - int(last)), size) if int(last) else (None, 0)
     stop = min(int(last) + 1, size) if last else size
     return (int(first), stop) if int(first) < stop else (None, 0)
 

@@ -20,6 +20,7 @@ from .bodies import NewInteractiveRun, NewRun, RunChanges, RunEnd
 from .deps import Caller, CallerDep, OwnerDep, PlaneDep, RunCallerDep
 
 router = APIRouter(tags=["runs"])
+_MAX_FILTERS = 50
 _TERMINAL = {status.value for status in Status if status.terminal}
 
 
@@ -30,6 +31,7 @@ def submit_run(
     _only_below(plane, caller, body.parent_id)
     run, created = submit(plane, workspace, body.model_dump(), caller.name)
     if not created:
+        _only_below(plane, caller, run.id)  # another one's key tells nothing
         response.status_code = 200
     return run.to_dict()
 
@@ -67,7 +69,7 @@ def list_runs(
 ) -> dict[str, Any]:
     wanted = Filter(
         experiment=experiment,
-        statuses=status or (),
+        statuses=list(dict.fromkeys(status or ())),
         type=type,
         target=target,
         tags=_pairs(tag),
@@ -168,6 +170,8 @@ def _only_below(plane: Plane, caller: Caller, parent_id: str | None) -> None:
 
 def _pairs(texts: list[str] | None) -> dict[str, str | None]:
     pairs: dict[str, str | None] = {}
+    if texts and len(texts) > _MAX_FILTERS:
+        raise UserErrorException(f"a listing has at most {_MAX_FILTERS} filters of a kind")
     for text in texts or []:
         key, equals, value = text.partition("=")
         if not key:

@@ -36,7 +36,7 @@ def show_server(plane: PlaneDep, _caller: OwnerDep) -> dict[str, Any]:
         "url": plane.url,
         "pid": os.getpid(),
         "home": plane.settings.home,
-        "database": plane.database.engine.url.render_as_string(hide_password=True),
+        "database": plane.database.name,
         "started_at": iso(plane.started_at),
     }
 

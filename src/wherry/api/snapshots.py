@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -13,7 +14,7 @@ from wherry.core.errors import ForbiddenError
 from wherry.store import runs
 
 from .bodies import NewSnapshot
-from .deps import Caller, CallerDep, OwnerDep, PlaneDep, bounded_body
+from .deps import Caller, CallerDep, OwnerDep, PlaneDep, WorkspaceCallerDep, with_body
 from .frames import frames
 
 router = APIRouter(tags=["snapshots"])
@@ -21,21 +22,24 @@ router = APIRouter(tags=["snapshots"])
 
 @router.post("/workspaces/{workspace}/snapshots")
 def register_snapshot(
-    workspace: str, body: NewSnapshot, plane: PlaneDep, _caller: CallerDep
+    workspace: str, body: NewSnapshot, plane: PlaneDep, _caller: WorkspaceCallerDep
 ) -> dict[str, Any]:
     files = [each.model_dump(exclude_none=True) for each in body.files]
     return snapshots.register(plane, workspace, files)
 
 
 @router.post("/blobs")
-def store_blobs(request: Request, plane: PlaneDep, _caller: CallerDep) -> dict[str, int]:
+async def store_blobs(request: Request, plane: PlaneDep, _caller: CallerDep) -> dict[str, int]:
     """Contents framed as ``<sha256> <size>\\n<bytes>``; each digest is verified."""
-    body = bounded_body(plane.settings.max_file_bytes)(request)
-    stored = 0
-    for digest, chunks in frames(body):
-        plane.blobs.put(chunks, expected=digest)
-        stored += 1
-    return {"stored": stored}
+
+    def store(body: Iterator[bytes]) -> int:
+        stored = 0
+        for digest, chunks in frames(body):
+            plane.blobs.put(chunks, expected=digest)
+            stored += 1
+        return stored
+
+    return {"stored": await with_body(request, plane.settings.max_file_bytes, store)}
 
 
 @router.get("/snapshots/{snapshot_id}")

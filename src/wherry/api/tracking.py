@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -12,11 +13,12 @@ from wherry.core.records import iso
 from wherry.store import runs, tracking
 
 from .bodies import Report
-from .deps import CallerDep, PlaneDep, RunCallerDep, bounded_body
+from .deps import CallerDep, PlaneDep, RunCallerDep, with_body
 from .plain_json import PlainJSON
 
 router = APIRouter(tags=["tracking"])
-_spool_body = bounded_body(8 << 20)
+_MAX_SPOOL = 8 << 20
+_MAX_OFFSET = 2**62
 
 
 @router.post("/attempts/{attempt_id}/report")
@@ -27,10 +29,10 @@ def report(attempt_id: str, body: Report, plane: PlaneDep, caller: CallerDep) ->
 
 
 @router.post("/runs/{run_id}/spool/{stream}")
-def write_spool(
+async def write_spool(
     run_id: str,
     stream: str,
-    offset: Annotated[int, Query(ge=0)],
+    offset: Annotated[int, Query(ge=0, le=_MAX_OFFSET)],
     request: Request,
     plane: PlaneDep,
     _caller: RunCallerDep,
@@ -38,8 +40,11 @@ def write_spool(
     """Spooled JSON lines; bytes that are sent again count once."""
     if len(stream) > 100:
         raise UserErrorException("a stream's name has at most 100 characters")
-    data = b"".join(_spool_body(request))
-    return {"size": reports.append_spool(plane, run_id, stream, offset, data)}
+
+    def store(body: Iterator[bytes]) -> int:
+        return reports.append_spool(plane, run_id, stream, offset, b"".join(body))
+
+    return {"size": await with_body(request, _MAX_SPOOL, store)}
 
 
 @router.get("/runs/{run_id}/spool")

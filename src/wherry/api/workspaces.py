@@ -9,7 +9,7 @@ from fastapi import APIRouter, Response
 from wherry.control import workspaces
 
 from .bodies import ExperimentChanges, NewExperiment, NewWorkspace
-from .deps import CallerDep, OwnerDep, PlaneDep
+from .deps import OwnerDep, PlaneDep, WorkspaceCallerDep
 
 router = APIRouter(tags=["workspaces"])
 
@@ -25,7 +25,7 @@ def create_workspace(body: NewWorkspace, plane: PlaneDep, _caller: OwnerDep) -> 
 
 
 @router.get("/workspaces/{workspace}")
-def show_workspace(workspace: str, plane: PlaneDep, _caller: CallerDep) -> dict[str, Any]:
+def show_workspace(workspace: str, plane: PlaneDep, _caller: WorkspaceCallerDep) -> dict[str, Any]:
     return workspaces.show(plane, workspace).to_dict()
 
 
@@ -52,7 +52,7 @@ def ensure_experiment(
 
 @router.get("/workspaces/{workspace}/experiments/{name}")
 def show_experiment(
-    workspace: str, name: str, plane: PlaneDep, _caller: CallerDep
+    workspace: str, name: str, plane: PlaneDep, _caller: WorkspaceCallerDep
 ) -> dict[str, Any]:
     return workspaces.show_experiment(plane, workspace, name).to_dict()
 

@@ -67,9 +67,9 @@ class FolderBlobStore:
             yield from (path.name for path in shard.iterdir())
 
     def _keep(self, file: BinaryIO, name: str, digest: str) -> None:
-        path = self._path(digest)
-        if path.exists():
+        if self.has(digest):  # and is not stale now: it is about to be referred to
             return
+        path = self._path(digest)
         file.flush()
         os.fsync(file.fileno())
         path.parent.mkdir(exist_ok=True, mode=0o700)

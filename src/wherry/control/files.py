@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from wherry.core.errors import NotFoundError
+from wherry.core.errors import NotFoundError, UserErrorException
 from wherry.core.records import RunFile
 from wherry.core.snapshots import check_path
 from wherry.store import attempts, files, runs
@@ -15,18 +15,27 @@ from wherry.store import attempts, files, runs
 from .plane import Plane
 from .reports import STD_LOG, log_key
 
+_MAX_NAME_BYTES = 1024
 _ALIASES = {"azureml-logs/70_driver_log.txt": STD_LOG, "std_log.txt": STD_LOG}
 
 
 def put(plane: Plane, run_id: str, path: str, chunks: Iterable[bytes]) -> RunFile:
-    check_path(path)
+    _check_name(path)
+    with plane.database.read() as connection:
+        runs.get(connection, run_id)
     blob = plane.blobs.put(chunks)
     now = plane.now()
     with plane.write() as connection:
-        runs.get(connection, run_id)
+        runs.get(connection, run_id, lock=True)
         files.put(connection, run_id, path, blob.digest, blob.size, now)
     plane.changed(run_id)
     return RunFile(path, blob.size, blob.digest, now)
+
+
+def _check_name(path: str) -> None:
+    check_path(path)
+    if len(path.encode()) > _MAX_NAME_BYTES:
+        raise UserErrorException(f"the name of a file has at most {_MAX_NAME_BYTES} bytes")
 
 
 def every(plane: Plane, run_id: str) -> list[RunFile]:

@@ -15,10 +15,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from wherry.blobs.base import BlobStore, LogStore
 from wherry.blobs.folder import FolderBlobStore, FolderLogStore
-from wherry.core.errors import AuthenticationException
+from wherry.core.errors import AuthenticationException, ServerUnavailableError
 from wherry.core.resources import parse_bytes
 from wherry.core.settings import Settings
 from wherry.drivers.base import Driver
@@ -30,6 +31,7 @@ from wherry.store.migrate import migrate
 from .signals import Signals
 
 DEFAULT_WORKSPACE = "default"
+_MAX_OWNER = 64
 
 
 def _now() -> datetime:
@@ -38,7 +40,11 @@ def _now() -> datetime:
 
 @dataclass
 class Plane:
-    """``hint`` wakes the reconciler of a target; the reconciler sets it."""
+    """``hint`` wakes the reconciler of a target; the reconciler sets it.
+
+    Silence counts from ``attentive_since`` on: the start, or the end of a pause in which the
+    server itself could not hear (a suspended machine, a stopped process).
+    """
 
     settings: Settings
     database: Database
@@ -51,6 +57,7 @@ class Plane:
     signals: Signals = field(default_factory=Signals)
     hint: Callable[[str], None] = lambda _target: None
     started_at: datetime = field(default_factory=_now)
+    attentive_since: datetime = field(default_factory=_now)
     _pending: threading.local = field(default_factory=threading.local)
 
     @contextmanager
@@ -77,7 +84,12 @@ class Plane:
     @property
     def owner(self) -> str:
         """Who holds leases. A server started again is the same owner: one at a time has a home."""
-        return f"{socket.gethostname()}:{self.settings.home}"
+        if not self.settings.database_url:
+            return "home"  # whose lock there is; a laptop's name changes with its network
+        name = f"{socket.gethostname()}:{self.settings.home}"
+        if len(name) <= _MAX_OWNER:
+            return name
+        return f"{name[:31]}~{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
     def close(self) -> None:
         self.database.close()
@@ -107,7 +119,13 @@ def open_plane(settings: Settings) -> Plane:
     home = Path(settings.home)
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     database = Database(settings.database_url or f"sqlite:///{home / 'wherry.db'}")
-    migrate(database)
+    try:
+        migrate(database)
+    except SQLAlchemyError as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        raise ServerUnavailableError(
+            f"the database {database.name} cannot be used: {str(cause).strip()}"
+        ) from None
     plane = Plane(
         settings=settings,
         database=database,

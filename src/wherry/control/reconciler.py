@@ -5,18 +5,24 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from datetime import timedelta
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
 from typing import Any
 
-from wherry.core.errors import LaunchRefusedError, TargetUnavailableError
+from sqlalchemy.exc import SQLAlchemyError
+
+from wherry.core.errors import LaunchRefusedError, TargetUnavailableError, WherryError
 from wherry.core.ids import new_uuid
 from wherry.core.lifecycle import Decision, Observation, Phase, Reason, Status
 from wherry.core.placement import Used, Waiting, place
 from wherry.core.resources import Resources
+from wherry.core.text import clean
 from wherry.drivers.base import Driver, Handle, Health
 from wherry.store import attempts, leases, runs
 
 from . import launch
+from .exits import exit_record
 from .plane import Plane
 from .reports import log_key
 from .settle import finish, settle
@@ -32,6 +38,8 @@ RELEASE_AFTER_S = 2.0
 CLIENT_SILENCE = timedelta(minutes=10)
 CLIENT_LIMIT = timedelta(days=7)
 CHECK_EVERY_S = 60.0
+# Longer than any pause between passes, shorter than the silence that counts.
+ABSENCE = timedelta(seconds=45)
 
 
 class Reconciler:
@@ -53,6 +61,7 @@ class Reconciler:
         self._checked_at = float("-inf")
         self._looked_at: dict[str, float] = {}
         self._swept_at = float("-inf")
+        self._last_tick: datetime | None = None
 
     def start(self) -> None:
         self._thread.start()
@@ -66,10 +75,11 @@ class Reconciler:
         if self._thread.is_alive():
             self._thread.join(timeout=10)
         with self._plane.write() as connection:
-            leases.drop(connection, self._lease_name, self._plane.owner)
+            leases.drop(connection, _lease_name(self._target), self._plane.owner)
 
     def tick(self) -> None:
         """One pass. Safe to call at any time, from a fresh process, any number of times."""
+        self._notice_absence()
         if not self._hold_lease():
             return
         self._admit()
@@ -89,22 +99,42 @@ class Reconciler:
             except TargetUnavailableError as error:
                 log.warning("target %s: %s", self._target, error.message)
                 pause = min(pause * 2, 30.0)
+            except runs.StaleError:
+                self._wake.set()
             except Exception:  # the loop outlives whatever one pass meets
                 if self._stopping.is_set():
                     return
                 log.exception("target %s: a pass failed", self._target)
                 pause = min(pause * 2, 30.0)
 
-    @property
-    def _lease_name(self) -> str:
-        return f"target:{self._target}"
+    def _notice_absence(self) -> None:
+        """Nobody was heard while this process was suspended: their silence starts anew."""
+        now = self._plane.now()
+        if self._last_tick is None or now - self._last_tick > ABSENCE:
+            self._plane.attentive_since = now
+        self._last_tick = now
+
+    @contextmanager
+    def _alone(self, attempt: Any) -> Iterator[None]:
+        """What one attempt meets here does not keep the others waiting."""
+        try:
+            yield
+        except TargetUnavailableError:
+            raise
+        except runs.StaleError:
+            self._wake.set()  # it changed meanwhile: look again
+        except SQLAlchemyError:
+            raise
+        except Exception:  # one run's trouble, whatever it is
+            log.exception("attempt %s of run %s", attempt.id, attempt.run_id)
 
     def _hold_lease(self) -> bool:
         if time.monotonic() < self._lease_until - LEASE_S / 2:
             return True
         now = self._plane.now()
         with self._plane.write() as connection:
-            held = leases.claim(connection, self._lease_name, self._plane.owner, now, LEASE_S)
+            name = _lease_name(self._target)
+            held = leases.claim(connection, name, self._plane.owner, now, LEASE_S)
         self._lease_until = time.monotonic() + LEASE_S if held else 0.0
         return held
 
@@ -120,7 +150,7 @@ class Reconciler:
             for run in runs.queued_to_cancel(connection, self._target):
                 finish(self._plane, connection, run, Decision(Status.CANCELED, Reason.CANCELED))
             used = [_used(attempt) for attempt in attempts.active(connection, self._target)]
-            head = runs.queued(connection, self._target, int(total.cpu) * 4 + 1)
+            head = runs.queued(connection, self._target, int(total.cpu) * 4 + 1, lock=True)
             queue = [Waiting(run.id, Resources(run.cpu, run.memory_bytes, run.gpu)) for run in head]
             by_id = {run.id: run for run in head}
             for placement in place(queue, total, gpus, used):
@@ -138,22 +168,26 @@ class Reconciler:
                 if attempt.handle is None
             ]
         for attempt, run in waiting:
-            try:
-                handle = self._driver.submit(launch.build(self._plane, run, attempt))
-            except LaunchRefusedError as error:
-                self._refused(attempt, error)
-            except TargetUnavailableError as error:
-                self._note(attempt, {"detail": error.message})
-                raise
-            else:
-                self._note(attempt, {"handle": handle, "detail": ""})
-            self._plane.changed(run.id)
+            with self._alone(attempt):
+                self._start(run, attempt)
+                self._plane.changed(run.id)
+
+    def _start(self, run: Any, attempt: Any) -> None:
+        try:
+            handle = self._driver.submit(launch.build(self._plane, run, attempt))
+        except LaunchRefusedError as error:
+            self._refused(attempt, error)
+        except TargetUnavailableError as error:
+            self._note(attempt, {"detail": clean(error.message)})
+            raise
+        else:
+            self._note(attempt, {"handle": handle, "detail": ""})
 
     def _refused(self, attempt: Any, error: LaunchRefusedError) -> None:
         with self._plane.write() as connection:
-            run = runs.get(connection, attempt.run_id)
+            run = runs.get(connection, attempt.run_id, lock=True)
             refusal = Decision(Status.FAILED, Reason.LAUNCH_REFUSED)
-            finish(self._plane, connection, run, refusal, detail=error.message)
+            finish(self._plane, connection, run, refusal, detail=clean(error.message))
             now = self._plane.now()
             attempts.change(connection, attempt.id, {"ended_at": now, "released_at": now})
 
@@ -169,13 +203,14 @@ class Reconciler:
         now = self._plane.now()
         patience = timedelta(seconds=self._plane.settings.cancel_grace_s + FORCE_MARGIN_S)
         for attempt in wanted:
-            if attempt.cancel_sent_at is None:
-                self._driver.cancel(Handle(attempt.handle))
-                self._note(attempt, {"cancel_sent_at": now})
-            elif now - attempt.cancel_sent_at > patience:
-                self._driver.cancel(Handle(attempt.handle), force=True)
-                if attempt.force_sent_at is None:
-                    self._note(attempt, {"force_sent_at": now})
+            with self._alone(attempt):
+                if attempt.cancel_sent_at is None:
+                    self._driver.cancel(Handle(attempt.handle))
+                    self._note(attempt, {"cancel_sent_at": now})
+                elif now - attempt.cancel_sent_at > patience:
+                    self._driver.cancel(Handle(attempt.handle), force=True)
+                    if attempt.force_sent_at is None:
+                        self._note(attempt, {"force_sent_at": now})
 
     def _look(self) -> None:
         """Ask the backend about the attempts whose runner is not heard, and settle them all."""
@@ -186,12 +221,15 @@ class Reconciler:
             return
         seen = self._driver.observe([Handle(attempt.handle) for attempt in due])
         for attempt in due:
-            observation = seen.get(Handle(attempt.handle), Observation(Phase.UNKNOWN))
-            if observation.phase in (Phase.EXITED, Phase.GONE) and attempt.exit is None:
-                self._collect_log(attempt)
-            with self._plane.write() as connection:
-                self._keep(connection, attempt, observation)
-                settle(self._plane, connection, attempts.get(connection, attempt.id))
+            with self._alone(attempt):
+                self._settle(attempt, seen.get(Handle(attempt.handle), Observation(Phase.UNKNOWN)))
+
+    def _settle(self, attempt: Any, observation: Observation) -> None:
+        if observation.phase in (Phase.EXITED, Phase.GONE) and attempt.exit is None:
+            self._collect_log(attempt)
+        with self._plane.write() as connection:
+            self._keep(connection, attempt, observation)
+            settle(self._plane, connection, attempts.get(connection, attempt.id))
 
     def _due(self, attempt: Any) -> bool:
         now = time.monotonic()
@@ -208,13 +246,16 @@ class Reconciler:
         return True
 
     def _keep(self, connection: Any, attempt: Any, observation: Observation) -> None:
-        changes: dict[str, Any] = {"phase": observation.phase.value, "detail": observation.detail}
+        changes: dict[str, Any] = {
+            "phase": observation.phase.value,
+            "detail": clean(observation.detail),
+        }
         if observation.phase is Phase.GONE:
             changes["gone_since"] = attempt.gone_since or self._plane.now()
         elif observation.phase is not Phase.UNKNOWN:
             changes["gone_since"] = None
         if observation.exit is not None and observation.phase is Phase.EXITED:
-            changes["exit"] = dict(observation.exit.__dict__)
+            changes["exit"] = dict(exit_record(observation.exit.__dict__).__dict__)
         attempts.change(connection, attempt.id, changes)
 
     def _collect_log(self, attempt: Any) -> None:
@@ -250,19 +291,28 @@ class Reconciler:
         seen = self._driver.observe(handles) if handles else {}
         for attempt in ended:
             self._looked_at.pop(attempt.id, None)
-            if attempt.handle is not None:
-                handle = Handle(attempt.handle)
-                if seen[handle].phase in (Phase.RUNNING, Phase.PENDING):
-                    self._driver.cancel(handle, force=True)
-                    continue
-                self._driver.release(handle)
-            with self._plane.write() as connection:
-                attempts.change(connection, attempt.id, {"released_at": self._plane.now()})
-                if runs.find(connection, attempt.run_id) is None:
-                    attempts.remove(connection, [attempt.run_id])
+            with self._alone(attempt):
+                if attempt.handle is not None:
+                    handle = Handle(attempt.handle)
+                    if seen[handle].phase in (Phase.RUNNING, Phase.PENDING):
+                        self._driver.cancel(handle, force=True)
+                        continue
+                    self._driver.release(handle)
+                self._released(attempt)
+
+    def _released(self, attempt: Any) -> None:
+        with self._plane.write() as connection:
+            attempts.change(connection, attempt.id, {"released_at": self._plane.now()})
+            deleted = runs.find(connection, attempt.run_id) is None
+            if deleted:
+                attempts.remove(connection, [attempt.run_id])
+        if deleted:  # whoever deleted the run may have been killed before its log was gone
+            self._plane.logs.remove(log_key(attempt.run_id, attempt.id))
 
     def _forget_clients(self) -> None:
         now = self._plane.now()
+        if now - self._plane.attentive_since < CLIENT_SILENCE:
+            return
         with self._plane.database.read() as connection:
             silent = runs.silent_since(connection, now - CLIENT_SILENCE)
         for run in silent:
@@ -271,7 +321,9 @@ class Reconciler:
             if run.status == status.value:
                 continue
             with self._plane.write() as connection:
-                row = runs.get(connection, run.id)
+                row = runs.get(connection, run.id, lock=True)
+                if row.heartbeat_at != run.heartbeat_at or row.version != run.version:
+                    continue
                 decision = Decision(status, Reason.CLIENT_LOST if lost else None)
                 finish(self._plane, connection, row, decision)
 
@@ -285,6 +337,23 @@ class Reconciler:
     def _note(self, attempt: Any, changes: dict[str, Any]) -> None:
         with self._plane.write() as connection:
             attempts.change(connection, attempt.id, changes)
+
+
+def claim_targets(plane: Plane) -> None:
+    """Refuse a database that another home's server works with: its files are in that home."""
+    with plane.write() as connection:
+        for target in plane.drivers:
+            name = _lease_name(target)
+            if not leases.claim(connection, name, plane.owner, plane.now(), LEASE_S):
+                raise WherryError(
+                    f"the database is in use by the server of {leases.owner(connection, name)}",
+                    hint="two homes cannot share a database: stop the other server, "
+                    f"wait {LEASE_S:.0f} s if it was killed, or set another WHERRY_DATABASE_URL",
+                )
+
+
+def _lease_name(target: str) -> str:
+    return f"target:{target}"
 
 
 def _used(attempt: Any) -> Used:

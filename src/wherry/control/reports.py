@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any
@@ -9,14 +10,17 @@ from typing import Any
 from sqlalchemy import Connection
 
 from wherry.core.errors import ForbiddenError, UserErrorException
-from wherry.core.lifecycle import ExitRecord, Stage
+from wherry.core.lifecycle import Decision, Stage, Status
 from wherry.core.metrics import TAG, Logged, parse_lines
+from wherry.core.text import clean
 from wherry.store import attempts, runs, tracking
 
+from .exits import exit_record
 from .plane import Plane
-from .settle import settle
+from .settle import finish, settle
 
 STD_LOG = "user_logs/std_log.txt"
+_MAX_NAME_BYTES = 2000
 
 
 def report(plane: Plane, attempt_id: str, fields: Mapping[str, Any]) -> dict[str, bool]:
@@ -36,6 +40,9 @@ def report(plane: Plane, attempt_id: str, fields: Mapping[str, Any]) -> dict[str
 
 
 def append_log(plane: Plane, run_id: str, attempt_id: str, offset: int, data: bytes) -> int:
+    if offset == 0:  # a log that is begun; what comes later finds it, or a gap
+        with plane.database.read() as connection:
+            runs.get(connection, run_id)
     size = plane.logs.append(log_key(run_id, attempt_id), offset, data)
     plane.changed(run_id)
     return size
@@ -50,13 +57,14 @@ def append_spool(plane: Plane, run_id: str, stream: str, offset: int, data: byte
     if data and not data.endswith(b"\n"):
         raise UserErrorException("a spool is sent in whole lines")
     with plane.write() as connection:
+        run = runs.get(connection, run_id, lock=True)
         known = tracking.take_stream(connection, run_id, stream, offset, len(data))
         entries = parse_lines(data[known:])
         for target_id, group in _by_run(run_id, entries):
             if target_id != run_id and not runs.descends_from(connection, target_id, run_id):
                 continue
             _store(connection, target_id, list(group))
-        runs.update_fields(connection, runs.get(connection, run_id), {"heartbeat_at": plane.now()})
+        _heard(plane, connection, run)
     plane.changed(run_id)
     return offset + len(data)
 
@@ -64,35 +72,44 @@ def append_spool(plane: Plane, run_id: str, stream: str, offset: int, data: byte
 def heartbeat(plane: Plane, run_id: str) -> None:
     """A client that drives its own run is alive."""
     with plane.write() as connection:
-        run = runs.get(connection, run_id)
+        run = runs.get(connection, run_id, lock=True)
         if run.target is not None:
             raise ForbiddenError(f"run {run_id} is driven by its target")
-        runs.update_fields(connection, run, {"heartbeat_at": plane.now()})
+        _heard(plane, connection, run)
+
+
+def _heard(plane: Plane, connection: Connection, run: Any) -> None:
+    runs.update_fields(connection, run, {"heartbeat_at": plane.now()})
+    if run.target is None and run.status == Status.NOT_RESPONDING.value:
+        finish(plane, connection, run, Decision(Status.RUNNING))
 
 
 def _changes(fields: Mapping[str, Any]) -> dict[str, Any]:
     changes: dict[str, Any] = {}
-    try:
-        if fields.get("stage") is not None:
-            changes["stage"] = Stage(fields["stage"]).value
-        if fields.get("exit") is not None:
-            changes["exit"] = _exit(fields["exit"])
-    except (ValueError, TypeError) as error:
-        raise UserErrorException(f"the report cannot be read: {error}") from None
+    if fields.get("stage") is not None:
+        changes["stage"] = Stage(fields["stage"]).value
+    if fields.get("exit") is not None:
+        changes["exit"] = dict(exit_record(fields["exit"]).__dict__)
     return changes
 
 
-def _exit(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(ExitRecord.parse(fields).__dict__)
-
-
 def _by_run(run_id: str, entries: Iterable[Logged]) -> Iterable[tuple[str, Iterable[Logged]]]:
-    ordered = sorted(entries, key=lambda entry: entry.run_id or run_id)
-    return groupby(ordered, key=lambda entry: entry.run_id or run_id)
+    def target(entry: Logged) -> str:
+        return clean(str(entry.run_id or run_id))  # a script may have written anything
+
+    return groupby(sorted(entries, key=target), key=target)
 
 
 def _store(connection: Connection, run_id: str, entries: list[Logged]) -> None:
     tags = {entry.name[:255]: str(entry.value) for entry in entries if entry.kind == TAG}
     if tags:
         runs.set_labels(connection, runs.get(connection, run_id), runs.TAG, tags)
-    tracking.append(connection, run_id, [entry for entry in entries if entry.kind != TAG])
+    tracking.append(connection, run_id, [_named(entry) for entry in entries if entry.kind != TAG])
+
+
+def _named(entry: Logged) -> Logged:
+    """With a name that fits into an index of PostgreSQL."""
+    if len(entry.name) * 4 <= _MAX_NAME_BYTES:
+        return entry
+    name = entry.name.encode()[:_MAX_NAME_BYTES].decode("utf-8", "ignore")
+    return dataclasses.replace(entry, name=name)

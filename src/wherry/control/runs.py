@@ -13,12 +13,15 @@ from wherry.core.lifecycle import Decision, ExitRecord, Reason, Status
 from wherry.core.records import Page, Run
 from wherry.store import attempts, files, listing, runs, tracking, workspaces
 
+from .exits import error_fields
 from .plane import Plane
 from .reports import log_key
 from .settle import finish
-from .waiting import explain
+from .waiting import Queues, explain
 
 _ENDS = {"Completed", "Failed", "Canceled"}
+_MAX_NAME = 10_000
+_UNSTARTED = {Status.NOT_STARTED.value, Status.QUEUED.value}
 
 
 def show(plane: Plane, run_id: str) -> Run:
@@ -38,7 +41,8 @@ def page(
     with plane.database.read() as connection:
         workspace = workspaces.get(connection, workspace_name)
         rows, following = listing.page(connection, workspace.id, wanted, limit, cursor)
-        told = [explain(connection, row) for row in rows]
+        queues = Queues(connection)
+        told = [explain(connection, row, queues) for row in rows]
         records = runs.to_records(connection, rows)
     items = [
         dataclasses.replace(run, message=message)
@@ -54,7 +58,8 @@ def resolve(plane: Plane, workspace_name: str, text: str) -> Run:
         exact = runs.find(connection, text)
         if exact is not None and exact.workspace_id == workspace.id:
             return record(connection, exact)
-        found = runs.starting_with(connection, workspace.id, text, limit=11)
+        short = len(text) <= _MAX_NAME
+        found = runs.starting_with(connection, workspace.id, text, limit=11) if short else []
         if len(found) == 1:
             return record(connection, found[0])
         if not found:
@@ -74,7 +79,7 @@ def change(plane: Plane, run_id: str, changes: Mapping[str, Any]) -> Run:
     """Labels, names and the archive."""
     now = plane.now()
     with plane.write() as connection:
-        row = runs.get(connection, run_id)
+        row = runs.get(connection, run_id, lock=True)
         fields: dict[str, Any] = {
             name: changes[name]
             for name in ("display_name", "description")
@@ -91,13 +96,16 @@ def change(plane: Plane, run_id: str, changes: Mapping[str, Any]) -> Run:
 
 
 def cancel(plane: Plane, run_id: str) -> Run:
-    """Ask for it; the reconciler sees to it. A run that has ended stays as it is."""
+    """At once where no process is; else the reconciler sees to it. An end stays as it is."""
     with plane.write() as connection:
-        row = runs.get(connection, run_id)
+        row = runs.get(connection, run_id, lock=True)
         if not Status(row.status).terminal:
-            for each in [row, *runs.children(connection, run_id, recursive=True)]:
+            below = runs.children(connection, run_id, recursive=True, lock=True)
+            for each in [*below, row]:
                 runs.request_cancel(connection, each, plane.now())
-                if each.target is None and not Status(each.status).terminal:
+                if each.status in _UNSTARTED or (
+                    each.target is None and not Status(each.status).terminal
+                ):
                     finish(plane, connection, each, Decision(Status.CANCELED, Reason.CANCELED))
         result = record(connection, runs.get(connection, run_id))
     plane.changed(run_id)
@@ -111,7 +119,7 @@ def end(plane: Plane, run_id: str, status: str, error: Mapping[str, Any] | None)
     if status not in _ENDS:
         raise UserErrorException(f"a run ends as {', '.join(sorted(_ENDS))}, not as {status!r}")
     with plane.write() as connection:
-        row = runs.get(connection, run_id)
+        row = runs.get(connection, run_id, lock=True)
         if row.target is not None:
             raise ConflictError(f"run {run_id} is driven by target {row.target!r}")
         if not Status(row.status).terminal:
@@ -120,17 +128,19 @@ def end(plane: Plane, run_id: str, status: str, error: Mapping[str, Any] | None)
                 "Canceled": Reason.CANCELED,
                 "Failed": Reason.REPORTED,
             }[status]
-            told = ExitRecord(error=dict(error)) if error else None
-            detail = str((error or {}).get("message") or "")
+            told = error_fields(error)
+            detail = str((told or {}).get("message") or "")
             decision = Decision(Status(status), reason)
-            finish(plane, connection, row, decision, exit=told, detail=detail)
+            record_of = ExitRecord(error=told)
+            finish(plane, connection, row, decision, exit=record_of, detail=detail)
         return record(connection, runs.get(connection, run_id))
 
 
 def remove(plane: Plane, run_id: str) -> None:
     """The run, what is below it, and everything that was stored for them."""
     with plane.write() as connection:
-        rows = [runs.get(connection, run_id), *runs.children(connection, run_id, recursive=True)]
+        below = runs.children(connection, run_id, recursive=True, lock=True)
+        rows = [runs.get(connection, run_id, lock=True), *below]
         live = [row.id for row in rows if not Status(row.status).terminal]
         if live:
             raise ConflictError(

@@ -27,7 +27,7 @@ from .plane import Plane
 
 def settle(plane: Plane, connection: Connection, attempt: Any) -> Status | None:
     """Move the attempt's run as its facts call for; the new status, or None."""
-    run = runs.get(connection, attempt.run_id)
+    run = runs.get(connection, attempt.run_id, lock=True)
     cancel_requested = run.cancel_requested_at is not None
     decision = decide(Status(run.status), facts(plane, attempt), cancel_requested=cancel_requested)
     if decision is None:
@@ -51,10 +51,7 @@ def finish(
     """Move the run, tell why, and take its open children along when it ends."""
     limit_s = (run.spec or {}).get("max_run_duration_s")
     sentence, error = endings.describe(decision.reason, exit, detail=detail, limit_s=limit_s)
-    # A command may end before its runner had said that it runs.
-    began = exit.started_at if exit is not None else None
-    started_at = datetime.fromtimestamp(began, UTC) if began else None
-    change = Change(decision.reason, sentence, error, started_at)
+    change = Change(decision.reason, sentence, error, *_times(plane, run, exit))
     runs.move(connection, run, decision.status, plane.now(), change)
     plane.changed(run.id)
     if not decision.status.terminal:
@@ -65,11 +62,25 @@ def finish(
             finish(plane, connection, child, follow, exit=exit, detail=detail)
 
 
+def _times(
+    plane: Plane, run: Any, exit: ExitRecord | None
+) -> tuple[datetime | None, datetime | None]:
+    """When the command began and ended, by the node's clock; the server may hear of it later."""
+    if exit is None or not exit.started_at or not exit.ended_at:
+        return None, None
+    first, last = run.submitted_at, plane.now()
+    began, ended = (
+        min(max(datetime.fromtimestamp(at, UTC), first), last)
+        for at in (exit.started_at, exit.ended_at)
+    )
+    return began, max(began, ended)
+
+
 def facts(plane: Plane, attempt: Any) -> Facts:
     now = plane.now()
     gone_for = (now - attempt.gone_since).total_seconds() if attempt.gone_since else 0.0
     # A server that was away must not count its own absence as the runner's silence.
-    heard = max(attempt.heartbeat_at or attempt.created_at, plane.started_at)
+    heard = max(attempt.heartbeat_at or attempt.created_at, plane.attentive_since)
     return Facts(
         stage=Stage(attempt.stage) if attempt.stage else None,
         exit=ExitRecord.parse(attempt.exit) if attempt.exit else None,

@@ -25,8 +25,9 @@ def register(
     snapshot_id = trees.snapshot_id(entries)
     with plane.database.read() as connection:
         workspace = workspaces.get(connection, workspace_name)
-        if snapshots.has(connection, workspace.id, snapshot_id):
-            return {"id": snapshot_id, "missing": []}
+        known = snapshots.has(connection, workspace.id, snapshot_id)
+    if known and plane.blobs.has(snapshot_id):
+        return {"id": snapshot_id, "missing": []}
     wanted = {entry.digest for entry in entries if entry.digest}
     missing = sorted(digest for digest in wanted if not plane.blobs.has(digest))
     if missing:

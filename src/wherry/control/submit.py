@@ -34,10 +34,12 @@ def submit(
         known = _known(connection, workspace, spec)
         if known is not None:
             return known, False
-        _check_snapshot(connection, workspace, spec)
+        _check_snapshot(connection, workspace, spec.snapshot_id)
     _check(plane, spec)
     try:
         with plane.write() as connection:
+            # Once more: the collector may have taken it since.
+            _check_snapshot(connection, workspace, spec.snapshot_id)
             run = _insert(plane, connection, workspace, spec, who)
     except IntegrityError:
         # The same key, sent twice at once: the other one won.
@@ -81,18 +83,20 @@ def start_interactive(
         workspace = workspaces.get(connection, workspace_name)
         if runs.find(connection, run_id) is not None:
             raise UserErrorException(f"there is a run {run_id!r} already")
+        if fields.get("snapshot_id"):
+            _check_snapshot(connection, workspace, fields["snapshot_id"])
         experiment = workspaces.ensure_experiment(connection, workspace, name, now)
         row: dict[str, Any] = {
             "id": run_id,
             "workspace_id": workspace.id,
             "experiment_id": experiment.id,
             "parent_id": fields.get("parent_id"),
-            "root_id": _root(connection, fields.get("parent_id")) or run_id,
+            "root_id": _root(connection, workspace, fields.get("parent_id")) or run_id,
             "number": workspaces.next_number(connection, experiment),
             "display_name": fields.get("display_name") or "",
             "status": Status.RUNNING.value,
             "snapshot_id": fields.get("snapshot_id") or None,
-            "submitted_by": who,
+            "submitted_by": who[:255],
             "submitted_at": now,
             "started_at": now,
             "heartbeat_at": now,
@@ -108,12 +112,12 @@ def _known(connection: Connection, workspace: Workspace, spec: RunSpec) -> Run |
     return runs.to_records(connection, [row], spec=True)[0] if row is not None else None
 
 
-def _check_snapshot(connection: Connection, workspace: Workspace, spec: RunSpec) -> None:
-    if not snapshots.has(connection, workspace.id, spec.snapshot_id):
+def _check_snapshot(connection: Connection, workspace: Workspace, snapshot_id: str) -> None:
+    if not snapshots.has(connection, workspace.id, snapshot_id):
         raise NotFoundError(
-            f"workspace {workspace.name!r} has no snapshot {spec.snapshot_id!r}",
+            f"workspace {workspace.name!r} has no snapshot {snapshot_id!r}",
             hint="register the snapshot first",
-            snapshot_id=spec.snapshot_id,
+            snapshot_id=snapshot_id,
         )
 
 
@@ -151,7 +155,7 @@ def _insert(
         "workspace_id": workspace.id,
         "experiment_id": experiment.id,
         "parent_id": spec.parent_id,
-        "root_id": _root(connection, spec.parent_id) or run_id,
+        "root_id": _root(connection, workspace, spec.parent_id) or run_id,
         "number": workspaces.next_number(connection, experiment),
         "type": SCRIPT_RUN,
         "display_name": spec.display_name,
@@ -164,7 +168,7 @@ def _insert(
         "gpu": spec.resources.gpu,
         "snapshot_id": spec.snapshot_id,
         "submission_key": spec.submission_key,
-        "submitted_by": who,
+        "submitted_by": who[:255],
         "submitted_at": now,
     }
     properties = {"ContentSnapshotId": spec.snapshot_id, "_azureml.ComputeTargetType": spec.target}
@@ -172,10 +176,13 @@ def _insert(
     return _record(connection, run_id)
 
 
-def _root(connection: Connection, parent_id: str | None) -> str | None:
+def _root(connection: Connection, workspace: Workspace, parent_id: str | None) -> str | None:
     if parent_id is None:
         return None
-    return str(runs.get(connection, parent_id).root_id)
+    parent = runs.get(connection, parent_id, lock=True)
+    if parent.workspace_id != workspace.id:
+        raise UserErrorException(f"run {parent_id} is in another workspace than its child would be")
+    return str(parent.root_id)
 
 
 def _record(connection: Connection, run_id: str) -> Run:

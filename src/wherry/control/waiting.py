@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Any
 
 from sqlalchemy import Connection
@@ -11,7 +12,24 @@ from wherry.core.resources import Resources
 from wherry.store import attempts, runs
 
 
-def explain(connection: Connection, row: Any) -> str:
+class Queues:
+    """The queues of targets, each read once for a whole page of runs."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._known: dict[str, tuple[list[int], Resources]] = {}
+
+    def place(self, target: str, seq: int) -> tuple[int, Resources]:
+        """How many runs are before it, counted up to a bound, and what the target has in use."""
+        if target not in self._known:
+            active = attempts.active(self._connection, target)
+            held = sum((_held(attempt) for attempt in active), Resources(0, 0, 0))
+            self._known[target] = (runs.queue(self._connection, target), held)
+        queue, held = self._known[target]
+        return bisect_left(queue, seq), held
+
+
+def explain(connection: Connection, row: Any, queues: Queues | None = None) -> str:
     """Whose turn it is: capacity, set-up, the user's code, the platform."""
     status = Status(row.status)
     if status.terminal:
@@ -19,17 +37,15 @@ def explain(connection: Connection, row: Any) -> str:
     if row.cancel_requested_at is not None:
         return "cancel requested; waiting for its processes to end"
     if status is Status.QUEUED:
-        return _queued(connection, row)
+        return _queued(queues or Queues(connection), row)
     if row.target is None:
         return _interactive(status)
     return _active(connection, row, status)
 
 
-def _queued(connection: Connection, row: Any) -> str:
+def _queued(queues: Queues, row: Any) -> str:
     wanted = Resources(row.cpu, row.memory_bytes, row.gpu)
-    ahead = runs.ahead(connection, row)
-    active = attempts.active(connection, row.target)
-    held = sum((_held(attempt) for attempt in active), Resources(0, 0, 0))
+    ahead, held = queues.place(row.target, row.seq)
     order = f"{ahead} run{'' if ahead == 1 else 's'} before it" if ahead else "next in line"
     return f"waiting for {wanted} on target {row.target!r} ({held} in use); {order}"
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
-from wherry.core.errors import ConflictError
+from wherry.core.errors import ConflictError, NotFoundError
 from wherry.core.ids import check_name
 from wherry.core.lifecycle import CANCEL_REQUESTED, TERMINAL, Status
 from wherry.core.records import Experiment, Workspace
@@ -24,11 +25,13 @@ def create(
     plane: Plane, name: str, *, exist_ok: bool, description: str, tags: Mapping[str, str]
 ) -> Workspace:
     check_name("workspace", name)
-    with plane.write() as connection:
-        present = workspaces.find(connection, name)
-        if present is not None and exist_ok:
-            return present
-        return workspaces.create(connection, name, plane.now(), description, tags)
+    try:
+        with plane.write() as connection:
+            return workspaces.create(connection, name, plane.now(), description, tags)
+    except ConflictError:
+        if not exist_ok:
+            raise
+    return show(plane, name)
 
 
 def show(plane: Plane, name: str) -> Workspace:
@@ -48,12 +51,11 @@ def remove(plane: Plane, name: str) -> None:
             f"run {busy.items[0].id} of workspace {name!r} has not ended",
             hint="cancel it first: wherry job cancel " + busy.items[0].id,
         )
-    while True:
-        page = runs.page(plane, name, listing.Filter(archived="all"), 100, None)
-        if not page.items:
-            break
-        for run in page.items:
-            runs.remove(plane, run.id)
+    everything = listing.Filter(include_children=True, archived="all", order_by="submitted_at")
+    while page := runs.page(plane, name, everything, 100, None).items:
+        for run in page:
+            with suppress(NotFoundError):  # it went with its parent
+                runs.remove(plane, run.id)
     with plane.write() as connection:
         workspaces.remove(connection, workspaces.get(connection, name))
 

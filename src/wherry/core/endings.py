@@ -71,5 +71,5 @@ def _cause(exit: Optional[ExitRecord]) -> str:
     exception = error.get("exception")
     if not exception:
         return ""
-    place = f" ({error['file']}, line {error['line']})" if error.get("file") else ""
+    place = f" ({error['file']}, line {error.get('line', '?')})" if error.get("file") else ""
     return f": {exception}{place}"

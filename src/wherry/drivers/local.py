@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import io
 import json
 import os
 import platform
@@ -11,11 +12,12 @@ import shlex
 import shutil
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from wherry.core.errors import LaunchRefusedError, TargetUnavailableError
 from wherry.core.lifecycle import ExitRecord, Observation, Phase
@@ -27,6 +29,7 @@ from .base import Handle, Health, Launch, Node
 
 _LOG_TAIL = 2000
 _REFUSALS = {errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.E2BIG}
+_NO_FILE = (FileNotFoundError, NotADirectoryError, IsADirectoryError, io.UnsupportedOperation)
 _KEPT_SETTINGS = {"WHERRY_CACHE", "WHERRY_HOME"}
 
 
@@ -93,12 +96,11 @@ class LocalDriver:
     def observe(self, handles: Sequence[Handle]) -> Mapping[Handle, Observation]:
         processes.reap()
         folders = {handle: self._folder(handle) for handle in handles}
-        try:
+        with self._reaching():
+            _present(self._root)
             found = {handle: _look(folder) for handle, folder in folders.items()}
-        except OSError as error:
-            raise TargetUnavailableError(f"{self._root} cannot be read: {error}") from None
-        lost = [handle for handle, seen in found.items() if seen.phase is Phase.GONE]
-        orphans = processes.marked() if lost else {}
+            lost = [handle for handle, seen in found.items() if seen.phase is Phase.GONE]
+            orphans = processes.marked() if lost else {}
         for handle in lost:
             folder = folders[handle]
             if folder is not None and orphans.get(folder.name):
@@ -107,41 +109,31 @@ class LocalDriver:
 
     def cancel(self, handle: Handle, *, force: bool = False) -> None:
         folder = self._folder(handle)
-        if folder is None or not folder.is_dir():
-            return
-        unstarted = _claim_unstarted(folder)
-        if force:
-            if processes.kill(folder.name, _runner(folder)):
-                _leave_record(folder, signal.SIGKILL)
-        elif not unstarted:
-            runner = _runner(folder)
-            orphans = [] if runner else processes.marked().get(folder.name, [])
-            tree.send([runner] if runner else orphans, signal.SIGTERM)
+        with self._reaching():
+            if folder is not None and _present(folder):
+                _end(folder, force=force)
 
     def read_log(self, handle: Handle, offset: int, limit: int = 65536) -> bytes:
         folder = self._folder(handle)
-        if folder is None:
-            return b""
-        try:
-            with (folder / "std_log.txt").open("rb") as file:
-                file.seek(max(0, offset))
-                return file.read(limit)
-        except FileNotFoundError:
-            return b""
+        with self._reaching(), suppress(*_NO_FILE):
+            if folder is not None and _present(folder):
+                with _open(folder / "std_log.txt") as file:
+                    file.seek(max(0, offset))
+                    return file.read(limit)
+        return b""
 
     def release(self, handle: Handle) -> None:
         folder = self._folder(handle)
-        if folder is None or not folder.is_dir():
+        if folder is None:
             return
-        _claim_unstarted(folder)
-        runner = _runner(folder)
-        if runner or not (folder / "exit.json").exists():
-            processes.kill(folder.name, runner)
-        processes.reap()
-        rubbish = folder.with_name(f".released-{folder.name}-{time.monotonic_ns()}")
-        with suppress(FileNotFoundError):
-            folder.rename(rubbish)
-        _remove(rubbish)
+        rubbish = folder.with_name(f".released-{folder.name}")
+        with self._reaching():
+            _remove(rubbish)  # of a release that was interrupted
+            if _present(folder):
+                _end_for_good(folder)
+                with suppress(FileNotFoundError):
+                    folder.rename(rubbish)
+            _remove(rubbish)
 
     def _devices(self) -> list[str]:
         found = gpus.usable(gpus.find(), os.environ.get("CUDA_VISIBLE_DEVICES"))
@@ -160,10 +152,14 @@ class LocalDriver:
             folder.mkdir(mode=0o700, exist_ok=True)
             for name, content in launch.files.items():
                 _write(folder / name, content)
-            _spawn(launch, folder)
+            pid = _spawn(launch, folder)
         except (OSError, LaunchRefusedError):
             _remove(folder)
             raise
+        processes.adopt(pid)
+        with suppress(OSError):  # a full disk must not undo a start
+            facts = {"pid": pid, "identity": processes.identity(pid, ended=True)}
+            _write(folder / "spawned", json.dumps(facts).encode())
 
     def _folder(self, handle: Handle) -> Path | None:
         """The attempt's folder, or None for what is no handle of ours."""
@@ -178,6 +174,13 @@ class LocalDriver:
         return self._root / attempt_id
 
     @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise TargetUnavailableError(f"{self._root} cannot be used: {error}") from None
+
+    @contextmanager
     def _alone(self) -> Iterator[None]:
         """One start at a time, over all processes that share this root."""
         self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -190,8 +193,15 @@ class LocalDriver:
 
 
 def _look(folder: Path | None) -> Observation:
-    if folder is None or not folder.is_dir():
-        return Observation(Phase.GONE)
+    """What cannot be read is no proof of anything."""
+    try:
+        present = folder is not None and _present(folder)
+        return _seen(folder) if folder is not None and present else Observation(Phase.GONE)
+    except OSError as error:
+        return Observation(Phase.UNKNOWN, detail=f"{folder} cannot be read: {error.strerror}")
+
+
+def _seen(folder: Path) -> Observation:
     alive = _runner(folder)  # before the record: what ends in between has left one
     if alive:
         started = (folder / "started").exists()
@@ -206,7 +216,7 @@ def _argv(launch: Launch, folder: Path) -> list[str]:
     return [argument.replace("{dir}", str(folder)) for argument in launch.argv]
 
 
-def _spawn(launch: Launch, folder: Path) -> None:
+def _spawn(launch: Launch, folder: Path) -> int:
     """Start the runner in a session of its own, so that it outlives this process."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     actions = [
@@ -219,7 +229,7 @@ def _spawn(launch: Launch, folder: Path) -> None:
     if program is None:
         raise LaunchRefusedError(f"there is no program {argv[0]} on this machine")
     try:
-        pid = os.posix_spawn(
+        return os.posix_spawn(
             program, argv, _environment(launch), file_actions=actions, setsid=True, setsigmask=()
         )
     except OSError as error:
@@ -228,9 +238,6 @@ def _spawn(launch: Launch, folder: Path) -> None:
                 f"{argv[0]} cannot be started on this machine: {error.strerror}"
             ) from None
         raise
-    processes.adopt(pid)
-    facts = {"pid": pid, "identity": processes.identity(pid, ended=True)}
-    _write(folder / "spawned", json.dumps(facts).encode())
 
 
 def _environment(launch: Launch) -> dict[str, str]:
@@ -251,6 +258,25 @@ def _runner(folder: Path) -> int | None:
         if isinstance(pid, int) and pid > 0 and identity and processes.identity(pid) == identity:
             return pid
     return None
+
+
+def _end(folder: Path, *, force: bool) -> None:
+    unstarted = _claim_unstarted(folder)
+    if force:
+        if processes.kill(folder.name, _runner(folder)):
+            _leave_record(folder, signal.SIGKILL)
+    elif not unstarted:
+        runner = _runner(folder)
+        orphans = [] if runner else processes.marked().get(folder.name, [])
+        tree.send([runner] if runner else orphans, signal.SIGTERM)
+
+
+def _end_for_good(folder: Path) -> None:
+    _claim_unstarted(folder)
+    runner = _runner(folder)
+    if runner or not (folder / "exit.json").exists():
+        processes.kill(folder.name, runner)
+    processes.reap()
 
 
 def _claim_unstarted(folder: Path) -> bool:
@@ -274,6 +300,16 @@ def _leave_record(folder: Path, number: int | None) -> None:
         os.link(temporary, folder / "exit.json")  # unlike a rename, never replaces
 
 
+def _present(folder: Path) -> bool:
+    """Whether it is there; with our rights to it, whatever a script made of them."""
+    try:
+        if os.stat(folder).st_mode & 0o700 != 0o700:
+            os.chmod(folder, 0o700)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 def _exists(*paths: Path) -> bool:
     return any(path.exists() for path in paths)
 
@@ -287,27 +323,32 @@ def _write(path: Path, content: bytes) -> None:
 
 def _read_json(path: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        with _open(path) as file:
+            found = json.loads(file.read() or b"")
+    except (*_NO_FILE, ValueError):
         return None
     return found if isinstance(found, dict) else None
 
 
 def _tail(path: Path) -> str:
     try:
-        return path.read_bytes()[-_LOG_TAIL:].decode("utf-8", "replace").strip()
+        with _open(path) as file:
+            return (file.read() or b"")[-_LOG_TAIL:].decode("utf-8", "replace").strip()
     except OSError:
         return ""
 
 
+def _open(path: Path) -> BinaryIO:
+    """Never waits for a writer, should a script have put a fifo there."""
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
+
+
 def _remove(folder: Path) -> None:
-    """Also what a script made read-only."""
+    """Also what a script made read-only, or nested deeper than Python nests calls."""
     try:
         shutil.rmtree(folder)
     except FileNotFoundError:
         return
-    except OSError:
-        for path, _, _ in os.walk(folder):
-            with suppress(OSError):
-                os.chmod(path, 0o700)
-        shutil.rmtree(folder, ignore_errors=True)
+    except (OSError, RecursionError):
+        for program in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
+            subprocess.run([*program, "--", folder], check=False, stderr=subprocess.DEVNULL)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 import time
@@ -33,7 +32,7 @@ def identity(pid: int, *, ended: bool = False) -> str | None:
             return None
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return None
     if fields[0] in (b"Z", b"X") and not ended:
         return None
@@ -45,8 +44,11 @@ def marked() -> dict[str, list[int]]:
     return _marked(tree.processes())
 
 
-def members(attempt_id: str, runner: int | None) -> list[int]:
-    """By their environment, by descent, and by the sessions of all those; never this process."""
+def members(attempt_id: str, runner: int | None) -> dict[int, int]:
+    """By their environment, by descent, and by the sessions of all those; each with its group.
+
+    Never this process.
+    """
     table = tree.processes()
     found = set(_marked(table).get(attempt_id, []))
     if runner is not None:
@@ -57,10 +59,10 @@ def members(attempt_id: str, runner: int | None) -> list[int]:
         sessions = {table[pid][1] for pid in grown if pid in table} - {os.getsid(0), 0}
         found |= {
             pid
-            for pid, (parent, session) in table.items()
+            for pid, (parent, session, _) in table.items()
             if parent in grown or session in sessions
         }
-    return sorted(found - {os.getpid()})
+    return {pid: table[pid][2] for pid in found - {os.getpid()} if pid in table}
 
 
 def kill(attempt_id: str, runner: int | None) -> bool:
@@ -71,7 +73,7 @@ def kill(attempt_id: str, runner: int | None) -> bool:
         alive = members(attempt_id, runner)
         if not alive:
             return killed
-        tree.send(alive, signal.SIGKILL)
+        tree.kill(alive)
         killed, runner = True, None  # its number may soon be another's
         time.sleep(0.005)
         reap()
@@ -111,7 +113,7 @@ def _attempt_of(pid: int) -> str | None:
             return None
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
     _, found, rest = (b"\0" + variables).partition(f"\0{MARK}=".encode())
     return os.fsdecode(rest.partition(b"\0")[0]) if found else None

@@ -8,7 +8,7 @@ import time
 from . import process, tree
 from .courier import Courier
 from .environment import command_environment
-from .evidence import out_of_memory_kills
+from .evidence import MemoryKills
 from .folder import Folder, tell
 from .light import TYPE_CHECKING, become_subreaper, signal
 from .outputs import Outputs, Sweeper
@@ -69,7 +69,7 @@ class _Attempt:
         except (SetupError, CanceledError) as error:
             record = _without_start(error)
         except Exception as error:  # noqa: BLE001  # the command must not outlive its runner
-            tree.send(tree.members(os.getpid(), os.getpid()), signal.SIGKILL)
+            tree.kill(tree.members(os.getpid(), os.getpid()))
             record = _without_start(SetupError(f"the runner failed: {error!r}"))
             _tell_trace()
         self._folder.write_exit(record)
@@ -123,18 +123,19 @@ class _Attempt:
         """Start the command, watch it to its end, and make up its exit record."""
         manifest, folder, signals = self._manifest, self._folder, self._signals
         env = command_environment(dict(os.environ), manifest, folder.path, self._library)
-        kills = out_of_memory_kills()
+        kills = MemoryKills()
         command = process.start(
             list(manifest["argv"]), env, folder.work, folder.log, subreaper=become_subreaper()
         )
-        started_at = time.time()
+        started_at, began = time.time(), time.monotonic()
         self._courier.start()
         self._sweeper.start()
-        command.watch(signals, manifest.get("time_limit_s"), float(manifest.get("grace_s", 10.0)))
-        ended_at = time.time()
+        limit_s, grace_s = manifest.get("time_limit_s"), float(manifest.get("grace_s", 10.0))
+        command.watch(signals, limit_s, grace_s, kills.look)
+        ended_at = started_at + time.monotonic() - began  # the clock may have been set meanwhile
         return {**self._conclude(command, kills), "started_at": started_at, "ended_at": ended_at}
 
-    def _conclude(self, command: process.Command, kills: Any) -> Dict[str, Any]:
+    def _conclude(self, command: process.Command, kills: MemoryKills) -> Dict[str, Any]:
         status = command.status or 0
         return conclude(
             status,
@@ -143,7 +144,7 @@ class _Attempt:
             canceled=command.canceled,
             timed_out=command.timed_out,
             killed_by_us=command.killed,
-            memory_kills=bool(status) and out_of_memory_kills() > kills,
+            memory_kills=bool(status) and kills.lately(),
         )
 
     def _finish(self, record: Dict[str, Any]) -> None:

@@ -13,23 +13,28 @@ HASH = ""
 def main() -> None:
     here = os.path.dirname(os.path.abspath(__file__))
     archive = here if here.endswith(".pyz") else here + "/runner.pyz"
-    library = _library(archive, sys.argv[1])
+    cache = os.environ.get("WHERRY_CACHE") or os.path.expanduser("~/.cache/wherry")
+    own = os.path.abspath(sys.argv[1]) + "/runner"
+    library = _unpacked(archive, cache + "/runner-" + HASH) or _unpacked(archive, own)
     _import_from(library)
-    from wherry.runner.__main__ import main as run
+    try:
+        from wherry.runner.__main__ import main as run
+    except ImportError:  # someone has tidied up in the cache
+        library = _unpacked(archive, own)
+        _import_from(library)
+        from wherry.runner.__main__ import main as run
 
     run(sys.argv[1], library)
     os._exit(0)
 
 
-def _library(archive: str, folder: str) -> str:
-    cache = os.environ.get("WHERRY_CACHE") or os.path.expanduser("~/.cache/wherry")
-    library = cache + "/runner-" + HASH
+def _unpacked(archive: str, library: str) -> str:
     if os.path.isdir(library):
         return library
     _import_from(archive)
     from wherry.runner.unpacking import unpack
 
-    return unpack(archive, library) or unpack(archive, os.path.abspath(folder) + "/runner")
+    return unpack(archive, library)
 
 
 def _import_from(place: str) -> None:

@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
+import time
+
 from .light import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import List, Tuple
+    from typing import List, Optional
 
 _VMSTAT = "/proc/vmstat"
 _GROUPS = "/proc/self/cgroup"
+_LATELY_S = 5.0
 
 
-def out_of_memory_kills() -> Tuple[int, ...]:
-    """Kills on this machine and in this control group, as far as they are told. Grows only."""
-    paths = [_VMSTAT, *group_files(_read(_GROUPS))]
-    return tuple(count_kills(_read(path)) for path in paths)
+class MemoryKills:
+    """Remembers the counters of a while ago: a kill long before the end did not cause it.
+
+    The kernel counts first and the process ends later, so what was read just now is too new.
+    """
+
+    def __init__(self) -> None:
+        self._past = self._recent = (time.monotonic(), out_of_memory_kills())
+
+    def look(self) -> None:
+        """To be called now and then."""
+        now = time.monotonic()
+        if now - self._recent[0] >= _LATELY_S:
+            self._past, self._recent = self._recent, (now, out_of_memory_kills())
+
+    def lately(self) -> bool:
+        return out_of_memory_kills() > self._past[1]
+
+
+def out_of_memory_kills() -> int:
+    """Kills in this control group, or on the machine where groups do not count. Grows only."""
+    counts = [count_kills(_read(path)) for path in group_files(_read(_GROUPS))]
+    told = [count for count in counts if count is not None]
+    return sum(told) if told else count_kills(_read(_VMSTAT)) or 0
 
 
 def group_files(groups: bytes) -> List[str]:
@@ -30,13 +53,13 @@ def group_files(groups: bytes) -> List[str]:
     return found
 
 
-def count_kills(text: bytes) -> int:
-    """The number on the line ``oom_kill``, which all these files share."""
+def count_kills(text: bytes) -> Optional[int]:
+    """The number on the line ``oom_kill``, which all these files share, if there is one."""
     at = (b"\n" + text).find(b"\noom_kill ")
     if at < 0:
-        return 0
+        return None
     number = text[at + 9 :].split(None, 1)
-    return int(number[0]) if number and number[0].isdigit() else 0
+    return int(number[0]) if number and number[0].isdigit() else None
 
 
 def _read(path: str) -> bytes:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 MANIFEST_VERSION = 1
 _RESERVED = 16384
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
 
 
 class Folder:
@@ -58,15 +59,18 @@ class Folder:
         """The places that the SDK writes to, and room for the exit record on a disk that fills."""
         for path in (self.spool, self.files):
             os.makedirs(path, exist_ok=True)
-        with open(f"{self._exit}.tmp", "wb", 0) as file:
-            file.write(b" " * _RESERVED)
+        handle = os.open(f"{self._exit}.tmp", _NEW, 0o600)
+        try:
+            os.write(handle, b" " * _RESERVED)
+        finally:
+            os.close(handle)
 
     def write_exit(self, record: Dict[str, Any]) -> None:
         """By rename: whoever sees the record sees all of it."""
-        data = dumps(record).encode()
-        for _ in range(3):
+        short = {**record, "error": None}  # fits into what was reserved, whatever was said last
+        for form in (record, record, short):
             try:
-                self._write_exit(data)
+                self._write_exit(dumps(form).encode())
             except OSError as error:
                 tell(f"the exit record cannot be written: {error}")
                 time.sleep(0.2)
@@ -90,9 +94,10 @@ class Folder:
             return b""
 
     def _write_exit(self, data: bytes) -> None:
-        handle = os.open(f"{self._exit}.tmp", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = os.open(f"{self._exit}.tmp", _NEW, 0o600)
         try:
-            os.write(handle, data)
+            if os.write(handle, data) < len(data):
+                raise OSError("the disk is full")
             os.ftruncate(handle, len(data))
             os.fsync(handle)
         finally:

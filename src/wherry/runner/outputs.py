@@ -9,12 +9,13 @@ import time
 
 from .folder import Folder, tell
 from .light import TYPE_CHECKING
-from .shipping import AwayError, ChangedError, RejectedError, Shipper
+from .shipping import AwayError, ChangedError, RejectedError, Shipper, open_regular
 
 if TYPE_CHECKING:
     from typing import Dict, Iterator, List, Set, Tuple
 
     Version = Tuple[int, int, int]
+    Above = Tuple[Tuple[int, int], ...]
 
 WATCHED = ("outputs", "logs")
 RUNNER_LOG = "system_logs/runner.log"
@@ -23,9 +24,11 @@ _EVERY_S = 2.0
 _AT_MOST_EVERY_S = 10.0
 _SMALL = 64 << 10
 _BATCH = 1 << 20
+_BATCH_FILES = 200
 _TRIES = 3
 _FIRST_PAUSE_S = 2.0
 _LAST_PAUSE_S = 300.0
+_OUTSIDE = "it is a link to a place outside the run"
 
 
 class Sweeper:
@@ -107,38 +110,51 @@ class Outputs:
 
     def _found(self) -> Iterator[Tuple[str, str, Version]]:
         for root in WATCHED:
-            yield from self._walk(f"{self._folder.work}/{root}", root, ())
-        yield from self._walk(self._folder.files, "", ())
+            yield from self._walk(f"{self._folder.work}/{root}", root)
+        yield from self._walk(self._folder.files, "")
 
-    def _walk(
-        self, path: str, name: str, above: Tuple[Tuple[int, int], ...]
-    ) -> Iterator[Tuple[str, str, Version]]:
+    def _walk(self, path: str, name: str) -> Iterator[Tuple[str, str, Version]]:
+        """No recursion: a script may nest folders deeper than Python nests calls."""
+        if not self._ours(path):
+            self._skip(name, _OUTSIDE)
+            return
+        folders: List[Tuple[str, str, Above]] = [(path, name, ())]
+        while folders:
+            path, name, above = folders.pop()
+            below = []
+            for entry, about, here in self._entries(path, name, above):
+                named = f"{name}/{entry.name}" if name else entry.name
+                if entry.is_symlink() and not self._ours(entry.path):
+                    self._skip(named, _OUTSIDE)
+                elif stat.S_ISDIR(about.st_mode):
+                    below.append((entry.path, named, here))
+                elif stat.S_ISREG(about.st_mode):
+                    yield named, entry.path, _version(about)
+                else:
+                    self._skip(named, "it is not a regular file")
+            folders += reversed(below)
+
+    def _entries(
+        self, path: str, name: str, above: Above
+    ) -> Iterator[Tuple[os.DirEntry[str], os.stat_result, Above]]:
+        """What lies in a folder, and the folders down to it; nothing for a link back up."""
         try:
             about = os.stat(path)
-            here = (about.st_dev, about.st_ino)
-            if here in above or not self._ours(path):
-                return  # a link back up, or out
+            if (about.st_dev, about.st_ino) in above:
+                return
             entries = sorted(os.scandir(path), key=lambda entry: entry.name)
         except FileNotFoundError:
             return
         except OSError as error:
             self._skip(name, error.strerror or str(error))
             return
+        here = (*above, (about.st_dev, about.st_ino))
         for entry in entries:
-            below = f"{name}/{entry.name}" if name else entry.name
             try:
-                about = entry.stat()
+                yield entry, entry.stat(), here
             except OSError as error:
-                self._skip(below, "its target is missing" if entry.is_symlink() else str(error))
-                continue
-            if stat.S_ISDIR(about.st_mode):
-                yield from self._walk(entry.path, below, (*above, here))
-            elif not stat.S_ISREG(about.st_mode):
-                self._skip(below, "it is not a regular file")
-            elif not entry.is_symlink() or self._ours(entry.path):
-                yield below, entry.path, _version(about)
-            else:
-                self._skip(below, "it is a link to a place outside the run")
+                missing = "its target is missing" if entry.is_symlink() else str(error)
+                self._skip(f"{name}/{entry.name}", missing)
 
     def _ours(self, path: str) -> bool:
         """Links are followed within the run's own folders only."""
@@ -167,9 +183,12 @@ class Outputs:
         self._pauses[path] = (time.monotonic() + pause, pause)
 
     def _add(self, name: str, path: str) -> None:
-        with open(path, "rb") as file:
-            data = file.read(_BATCH)
-        if self._batch_size + len(data) > _BATCH:
+        handle = open_regular(path)
+        try:
+            data = os.read(handle, _BATCH)
+        finally:
+            os.close(handle)
+        if self._batch_size + len(data) > _BATCH or len(self._batch) >= _BATCH_FILES:
             self._flush()
         self._batch.append((name, data))
         self._batch_size += len(data)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 _LONGEST_WAIT_S = 30.0
 _KILL_AGAIN_S = 0.2
 _UNKILLABLE_S = 10.0
-_INTERPRETER_OPTIONS_WITH_VALUE = ("-W", "-X")
+_PYTHONS = ("python", "pypy")
+_NO_SCRIPT, _WITH_VALUE = "cm", "WX"
 
 
 class Signals:
@@ -75,8 +76,17 @@ class Command:
         self.killed = False
         self._subreaper = subreaper
 
-    def watch(self, signals: Signals, limit_s: Optional[float], grace_s: float) -> None:
-        """Return when the command has ended and nothing that it started is left."""
+    def watch(
+        self,
+        signals: Signals,
+        limit_s: Optional[float],
+        grace_s: float,
+        look: Callable[[], None],
+    ) -> None:
+        """Return when the command has ended and nothing that it started is left.
+
+        ``look`` is called now and then.
+        """
         limit_at = time.monotonic() + limit_s if limit_s else None
         kill_at: Optional[float] = None
         while self._running():
@@ -92,6 +102,7 @@ class Command:
             elif kill_at is not None and now >= kill_at:
                 self.kill()
                 kill_at = now + _KILL_AGAIN_S
+            look()
             due = kill_at or limit_at
             signals.wait(due - now if due else _LONGEST_WAIT_S)
         self._end_rest(signals, kill_at or time.monotonic() + grace_s)
@@ -99,32 +110,36 @@ class Command:
     def kill(self) -> None:
         """End every process of the attempt but this one."""
         self.killed = True
-        tree.send(self._members(), signal.SIGKILL)
+        tree.kill(self._members())
 
     def _running(self) -> bool:
         self._reap()
         return self.status is None
 
     def _ask(self, number: int) -> None:
-        """Tell the command and its group; what has left the group is told after the command."""
+        """Tell the command's group, then whatever has left it."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
             os.killpg(self.pid, signal.SIGCONT)
+        tree.send([pid for pid, group in self._members().items() if group != self.pid], number)
 
     def _end_rest(self, signals: Signals, kill_at: float) -> None:
         """End what the command left behind, first by asking."""
-        if not self._reap() and self._subreaper:
+        if not self._left_over():
             return
-        rest = self._members()
-        tree.send(rest, signal.SIGTERM)
-        while rest and time.monotonic() < kill_at + _UNKILLABLE_S:
-            signals.wait(min(0.25, max(0.01, kill_at - time.monotonic())))
-            self._reap()
-            rest = self._members()
+        tree.send(self._members(), signal.SIGTERM)
+        while self._left_over() and time.monotonic() < kill_at + _UNKILLABLE_S:
+            signals.wait(min(0.25, max(0.001, kill_at - time.monotonic())))
             if time.monotonic() >= kill_at:
-                tree.send(rest, signal.SIGKILL)
-        if rest:
-            tell(f"these processes could not be ended: {rest}")
+                tree.kill(self._members())
+        if self._left_over():
+            tell(f"these processes could not be ended: {list(self._members())}")
+
+    def _left_over(self) -> bool:
+        """The kernel knows; a look at all processes may miss those that come and go."""
+        if self._reap():
+            return True
+        return not self._subreaper and bool(self._members())
 
     def _reap(self) -> bool:
         """Collect what has ended; whether any child is left."""
@@ -138,7 +153,7 @@ class Command:
             if pid == self.pid:
                 self.status = status
 
-    def _members(self) -> List[int]:
+    def _members(self) -> Dict[int, int]:
         return tree.members(os.getpid(), self.pid)
 
 
@@ -171,17 +186,26 @@ def find_program(name: str, path: str) -> str:
 
 def missing_script(argv: List[str]) -> Optional[str]:
     """The script that a Python interpreter is told to run, if it is not there."""
-    if not os.path.basename(argv[0]).startswith(("python", "pypy")):
+    if os.path.basename(argv[0]).rstrip(".0123456789t") not in _PYTHONS:
         return None
     rest = iter(argv[1:])
     for argument in rest:
-        if argument in ("-c", "-m", "-"):
+        if argument == "-" or argument.startswith("--"):
             return None
-        if argument in _INTERPRETER_OPTIONS_WITH_VALUE:
-            next(rest, None)
-        elif not argument.startswith("-"):
+        if not argument.startswith("-"):
             return None if os.path.exists(argument) else argument
+        letter = _last_option(argument)
+        if letter in _NO_SCRIPT:
+            return None
+        if letter in _WITH_VALUE and argument.endswith(letter):
+            next(rest, None)
     return None
+
+
+def _last_option(argument: str) -> str:
+    """Of options written together, as in ``-uc``, the one that takes a value or else the last."""
+    taking = (letter for letter in argument[1:] if letter in _NO_SCRIPT + _WITH_VALUE)
+    return next(taking, argument[-1])
 
 
 def _spawn(program: str, argv: List[str], env: Dict[str, str], output: int) -> int:

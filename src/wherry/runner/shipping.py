@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 20
 LONGEST_LINE = 4 << 20
+_MARK = 64
 PATIENCE_S = 7 * 86400.0
 
 _FIRST_DELAY_S = 0.2
@@ -86,6 +87,9 @@ class Shipper:
         self._tell = tell or (lambda _sentence: None)
         self._connection: Optional[Connection] = None
         self._offsets: Dict[str, int] = {}
+        self._emptied_at: Dict[str, int] = {}
+        self._marks: Dict[str, Tuple[int, bytes]] = {}
+        self._sent_whole: Dict[str, Tuple[int, int]] = {}
         self._blank_until: Dict[str, int] = {}
         self.sent_bytes = 0
         self._away = False
@@ -106,7 +110,11 @@ class Shipper:
     def put_log(
         self, run_id: str, name: str, attempt_id: str, path: str, limit: int = sys.maxsize
     ) -> int:
-        """Send what the log gained, at most ``limit`` bytes of it; how many are left to send."""
+        """Send what the log gained, at most ``limit`` bytes of it; how many are left to send.
+
+        A log may be emptied, as ``echo > /dev/stderr`` does to a file; what is in it then follows
+        what was sent before.
+        """
         place = f"/runs/{quote(run_id)}/logs/{quote(name)}?attempt={quote(attempt_id)}&offset="
         return self._follow("PUT", place, path, _piece, limit)
 
@@ -129,7 +137,7 @@ class Shipper:
         Raises ``OSError`` for a file that cannot be read, ``ChangedError`` for one that shrinks.
         """
         place = f"/runs/{quote(run_id)}/files/{quote(name)}"
-        handle = _open_regular(path)
+        handle = open_regular(path)
         try:
             size = os.fstat(handle).st_size
             self._ask("PUT", place, b"", size, lambda: _pieces(handle, size))
@@ -162,27 +170,42 @@ class Shipper:
     def _follow(self, method: str, place: str, path: str, cut: _Cut, limit: int) -> int:
         """Send a growing file from where the server's copy ends."""
         try:
-            size = os.stat(path).st_size
+            about = os.stat(path)
         except FileNotFoundError:
             return 0
-        if size <= self._offsets.get(place, 0) or not self.enabled:
+        version = (about.st_size, about.st_mtime_ns)
+        if version == self._sent_whole.get(place, (0, version[1])) or not self.enabled:
             return 0
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return self._send_from(method, place, handle, size, cut, limit)
+            self._notice_emptied(place, handle)
+            left = self._send_from(method, place, handle, about.st_size, cut, limit)
         finally:
             os.close(handle)
+        if not left:
+            self._sent_whole[place] = version
+        return left
+
+    def _notice_emptied(self, place: str, handle: int) -> None:
+        """What was last sent no longer lies where it did."""
+        at, mark = self._marks.get(place, (0, b""))
+        if os.pread(handle, len(mark), at) != mark:
+            self._emptied_at[place] = self._offsets.get(place, 0)
 
     def _send_from(
         self, method: str, place: str, handle: int, size: int, cut: _Cut, limit: int
     ) -> int:
         offset = start = self._offsets.get(place, 0)
-        while offset < size and offset - start < limit:
-            data = cut(handle, offset, size)
+        while True:
+            begin = self._emptied_at[place] = min(offset, self._emptied_at.get(place, 0))
+            if offset - begin >= size or offset - start >= limit:
+                return max(0, begin + size - offset)
+            data = cut(handle, offset - begin, size)
             if not data:
                 return 0
+            at = max(0, offset - begin + len(data) - _MARK)
+            self._marks[place] = (at, os.pread(handle, offset - begin + len(data) - at, at))
             offset = self._put_at(method, place, offset, data)
-        return max(0, size - offset)
 
     def _whole_lines(self, place: str, handle: int, offset: int, size: int) -> bytes:
         blank = self._blank_until.get(place, 0) - offset
@@ -356,7 +379,7 @@ def _end_of_line(handle: int, offset: int) -> int:
         offset += len(data)
 
 
-def _open_regular(path: str) -> int:
+def open_regular(path: str) -> int:
     """Never waits for a writer, as opening a fifo would."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if stat.S_ISREG(os.fstat(handle).st_mode):

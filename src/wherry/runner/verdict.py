@@ -11,16 +11,17 @@ if TYPE_CHECKING:
 
     Frame = Tuple[str, int, str]
 
-READ_BACK = 1 << 16
+READ_BACK = 1 << 18
 
 _TAIL_LINES = 20
 _NEAR_THE_END = 40
 _TAIL_LIMIT = 4000
 _LINE_LIMIT = 500
 _SHELL_KILLED = 128 + 9
+_WORKER_KILLED = ("SIGKILL", "signal: Killed", "BrokenProcessPool", "TerminatedWorkerError")
 _NOT_THEIRS = ("/site-packages/", "/dist-packages/", "/.venv/", "/venv/")
 _FRAME = r'  File "(.+)", line (\d+)(?:, in .+)?$'
-_EXCEPTION = r"[^\W\d][\w.]*(?:: .*|:)?$"
+_EXCEPTION = r"[^\W\d][\w.<>]*(?:: .*|:)?$"
 _GROUP_RULER = r"\s*\+[-+ ].*$"
 _PREFIX = r"(?:\[rank\d+\]: ?)|(?:\s*\| ?)"
 
@@ -56,7 +57,8 @@ def conclude(
     lines = last_lines(log)
     raised = find_exception(lines, work) if code == 1 or _ends_in_exception(lines) else {}
     if not timed_out:
-        killed = not killed_by_us and (number == signal.SIGKILL or code == _SHELL_KILLED)
+        killed = number == signal.SIGKILL or code == _SHELL_KILLED or _lost_a_worker(raised)
+        killed = killed and not killed_by_us
         record["out_of_memory"] = _lacked_memory(raised) or (killed and memory_kills)
     record["error"] = {
         "message": _message(record, raised),
@@ -83,7 +85,11 @@ def find_exception(lines: Sequence[str], work: str) -> Dict[str, Any]:
     import re
 
     lines = _without_decoration(lines)
-    for end in range(len(lines) - 1, max(0, len(lines) - _NEAR_THE_END), -1):
+    below = 0  # without the indented lines, which belong to what is above them
+    for end in range(len(lines) - 1, 0, -1):
+        below += not lines[end].startswith((" ", "\t"))
+        if below > _NEAR_THE_END:
+            break
         if not lines[end - 1].startswith("  ") or not re.match(_EXCEPTION, lines[end]):
             continue
         frames = _frames_above(lines, end)
@@ -149,6 +155,11 @@ def _their_file(file: str, work: str) -> Optional[str]:
 def _lacked_memory(raised: Dict[str, Any]) -> bool:
     """``MemoryError``, and what NumPy and PyTorch call theirs."""
     return str(raised.get("exception", "")).partition(":")[0].endswith("MemoryError")
+
+
+def _lost_a_worker(raised: Dict[str, Any]) -> bool:
+    """A process that the command had started was killed, and the command says so."""
+    return any(sign in str(raised.get("exception", "")) for sign in _WORKER_KILLED)
 
 
 def _message(record: Dict[str, Any], raised: Dict[str, Any]) -> str:

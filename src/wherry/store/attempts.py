@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 from wherry.core.errors import NotFoundError
 from wherry.core.placement import Placement
 
+from .database import batches
 from .runs import RunRow
 from .tables import attempts, runs
 
@@ -53,7 +54,11 @@ def of_run(connection: Connection, run_id: str) -> list[AttemptRow]:
 
 
 def active(connection: Connection, target: str) -> list[AttemptRow]:
-    query = select(attempts).where(attempts.c.target == target, attempts.c.ended_at.is_(None))
+    query = select(attempts).where(
+        attempts.c.target == target,
+        attempts.c.released_at.is_(None),
+        attempts.c.ended_at.is_(None),
+    )
     return list(connection.execute(query.order_by(attempts.c.created_at)))
 
 
@@ -72,6 +77,6 @@ def change(connection: Connection, attempt_id: str, changes: Mapping[str, Any]) 
 
 def remove(connection: Connection, run_ids: Sequence[str]) -> None:
     """Those that the target has cleared away; the others follow when it has."""
-    connection.execute(
-        delete(attempts).where(attempts.c.run_id.in_(run_ids), attempts.c.released_at.is_not(None))
-    )
+    released = delete(attempts).where(attempts.c.released_at.is_not(None))
+    for batch in batches(run_ids):
+        connection.execute(released.where(attempts.c.run_id.in_(batch)))

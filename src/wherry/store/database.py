@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import QueuePool
 
 from wherry.core.errors import UserErrorException
+
+T = TypeVar("T")
+_FORM = "use sqlite:///path or postgresql://user:password@host/name"
+
+
+def batches(items: Iterable[T], size: int = 1000) -> Iterator[list[T]]:
+    """In portions that fit into one statement: both databases bound its parameters."""
+    left = iter(items)
+    while batch := list(islice(left, size)):
+        yield batch
 
 
 class Database:
@@ -22,6 +34,11 @@ class Database:
         self.is_sqlite = self.engine.dialect.name == "sqlite"
         # SQLite's own waiting for a lock sleeps; ours wakes the next writer at once.
         self._writing = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """The address for people, without a password."""
+        return self.engine.url.render_as_string(hide_password=True)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -48,17 +65,34 @@ class Database:
 
 
 def _engine(url: str) -> Engine:
-    parsed = make_url(url)
+    try:
+        parsed = make_url(url)
+    except ArgumentError:  # its message repeats the address, password and all
+        raise UserErrorException("database_url cannot be read", hint=_FORM) from None
     if parsed.get_backend_name() == "sqlite":
         return _sqlite(url)
     if parsed.get_backend_name() == "postgresql":
-        return create_engine(
-            parsed.set(drivername="postgresql+psycopg"), pool_size=10, max_overflow=20
-        )
+        return _postgres(parsed)
     raise UserErrorException(
         f"database_url names {parsed.get_backend_name()!r}, which is not supported",
-        hint="use sqlite:///path or postgresql://user:password@host/name",
+        hint=_FORM,
     )
+
+
+def _postgres(url: URL) -> Engine:
+    waiting = {} if "connect_timeout" in url.query else {"connect_timeout": 10}
+    try:
+        return create_engine(
+            url.set(drivername="postgresql+psycopg"),
+            pool_size=10,
+            max_overflow=40,
+            connect_args=waiting,
+            hide_parameters=True,  # errors are logged; what users sent is not
+        )
+    except ModuleNotFoundError:
+        raise UserErrorException(
+            "PostgreSQL needs a driver that is not installed", hint="pip install 'wherry[postgres]'"
+        ) from None
 
 
 def _sqlite(url: str) -> Engine:
@@ -68,6 +102,7 @@ def _sqlite(url: str) -> Engine:
         pool_size=10,
         max_overflow=40,
         connect_args={"timeout": 30, "check_same_thread": False},
+        hide_parameters=True,
     )
 
     @event.listens_for(engine, "connect")

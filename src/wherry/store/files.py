@@ -11,6 +11,7 @@ from sqlalchemy import Connection, delete, insert, select
 from wherry.core.errors import NotFoundError
 from wherry.core.records import RunFile
 
+from .database import batches
 from .tables import files
 
 
@@ -47,7 +48,8 @@ def every(connection: Connection, run_id: str) -> list[RunFile]:
 
 
 def remove(connection: Connection, run_ids: Sequence[str]) -> None:
-    connection.execute(delete(files).where(files.c.run_id.in_(run_ids)))
+    for batch in batches(run_ids):
+        connection.execute(delete(files).where(files.c.run_id.in_(batch)))
 
 
 def digests(connection: Connection) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, delete, insert, or_, update
+from sqlalchemy import Connection, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from .tables import leases
@@ -26,6 +26,10 @@ def claim(connection: Connection, name: str, owner: str, now: datetime, seconds:
     except IntegrityError:
         return False
     return True
+
+
+def owner(connection: Connection, name: str) -> str | None:
+    return connection.execute(select(leases.c.owner).where(leases.c.name == name)).scalar()
 
 
 def drop(connection: Connection, name: str, owner: str) -> None:

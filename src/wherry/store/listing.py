@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Select, and_, exists, func, or_, type_coerce
+from sqlalchemy import Connection, Select, and_, literal, or_, select, tuple_
 
 from wherry.core.errors import UserErrorException
 from wherry.core.lifecycle import CANCEL_REQUESTED, TERMINAL, Status
+from wherry.core.text import clean
 
 from . import runs as run_rows
 from .runs import RunRow
-from .tables import experiments, labels, runs
+from .tables import ORDERS, experiments, head_of, labels, runs
 
-ORDERS = {
-    "submitted_at": runs.c.seq,
-    "number": runs.c.number,
-    "started_at": func.coalesce(type_coerce(runs.c.started_at, BigInteger), 0),
-    "ended_at": func.coalesce(type_coerce(runs.c.ended_at, BigInteger), 0),
-    "status": runs.c.status,
-    "display_name": runs.c.display_name,
-}
+_TEXT_ORDERS = {"status", "display_name"}
 
 
 @dataclass(frozen=True)
@@ -47,29 +40,34 @@ class Filter:
 def page(
     connection: Connection, workspace_id: str, wanted: Filter, limit: int, cursor: str | None
 ) -> tuple[list[RunRow], str | None]:
-    """The rows, and the cursor of the next page if there is one."""
-    query = run_rows.joined().where(runs.c.workspace_id == workspace_id)
-    query = _filtered(query, wanted)
+    """The rows, and the cursor of the next page if there is one.
+
+    The page is found in the table of runs alone, where an index serves each order; joined with
+    the names, a planner without statistics would rather sort everything.
+    """
     name, descending = wanted.order_by.lstrip("-"), wanted.order_by.startswith("-")
     if name not in ORDERS:
         raise UserErrorException(
             f"runs cannot be ordered by {name!r}", hint=f"choose one of {', '.join(ORDERS)}"
         )
-    key = ORDERS[name].label("_key")
-    query = query.add_columns(key)
+    key = ORDERS[name]
+    query = _filtered(select(runs.c.seq, key.label("_key")), workspace_id, wanted)
     if cursor:
-        query = query.where(_after(ORDERS[name], _decode(cursor, wanted.order_by), descending))
+        query = query.where(_after(key, _decode(cursor, wanted.order_by), descending))
     order = (key.desc(), runs.c.seq.desc()) if descending else (key, runs.c.seq)
-    rows = list(connection.execute(query.order_by(*order).limit(limit + 1)))
-    more = len(rows) > limit
-    rows = rows[:limit]
-    following = _encode(wanted.order_by, rows[-1]) if more else None
-    return rows, following
+    found = list(connection.execute(query.order_by(*order).limit(limit + 1)))
+    following = _encode(wanted.order_by, found[limit - 1]) if len(found) > limit else None
+    return _rows(connection, [row.seq for row in found[:limit]]), following
 
 
-def _filtered(query: Select[Any], wanted: Filter) -> Select[Any]:
-    if wanted.experiment:
-        query = query.where(experiments.c.name == wanted.experiment)
+def _rows(connection: Connection, seqs: list[int]) -> list[RunRow]:
+    rows = connection.execute(run_rows.joined().where(runs.c.seq.in_(seqs)))
+    by_seq = {row.seq: row for row in rows}
+    return [by_seq[seq] for seq in seqs]
+
+
+def _filtered(query: Select[Any], workspace_id: str, wanted: Filter) -> Select[Any]:
+    query = query.where(_scope(workspace_id, wanted))
     if wanted.statuses:
         query = query.where(or_(*[_has_status(status) for status in wanted.statuses]))
     if wanted.type:
@@ -90,6 +88,16 @@ def _filtered(query: Select[Any], wanted: Filter) -> Select[Any]:
     return query
 
 
+def _scope(workspace_id: str, wanted: Filter) -> Any:
+    """The workspace, or one experiment of it: each has an index in the order of submission."""
+    if not wanted.experiment:
+        return runs.c.workspace_id == workspace_id
+    mine = select(experiments.c.id).where(
+        experiments.c.workspace_id == workspace_id, experiments.c.name == wanted.experiment
+    )
+    return runs.c.experiment_id == mine.scalar_subquery()
+
+
 def _has_status(status: str) -> Any:
     live = runs.c.status.not_in([end.value for end in TERMINAL])
     if status == CANCEL_REQUESTED:
@@ -107,17 +115,18 @@ def _has_status(status: str) -> Any:
 
 
 def _has_label(kind: str, key: str, value: str | None) -> Any:
-    matches = [labels.c.run_seq == runs.c.seq, labels.c.kind == kind, labels.c.key == key]
+    matches = [labels.c.kind == kind, labels.c.key == key]
     if value is not None:
-        matches.append(labels.c.value == value)
-    return exists().where(*matches)
+        matches += [head_of(labels.c.value) == value[:100], labels.c.value == value]
+    return runs.c.seq.in_(select(labels.c.run_seq).where(*matches))
 
 
 def _after(column: Any, position: tuple[Any, int], descending: bool) -> Any:
     value, seq = position
-    beyond = column < value if descending else column > value
-    later = runs.c.seq < seq if descending else runs.c.seq > seq
-    return or_(beyond, and_(column == value, later)) if column is not runs.c.seq else later
+    if column is runs.c.seq:
+        return column < seq if descending else column > seq
+    here, there = tuple_(column, runs.c.seq), tuple_(literal(value), literal(seq))
+    return here < there if descending else here > there
 
 
 def _encode(order_by: str, row: Any) -> str:
@@ -128,10 +137,17 @@ def _encode(order_by: str, row: Any) -> str:
 def _decode(cursor: str, order_by: str) -> tuple[Any, int]:
     try:
         order, value, seq = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-        if order == order_by and isinstance(value, (int, str)):
-            return value, int(seq)
-    except (ValueError, TypeError, binascii.Error):
-        pass
+    except (ValueError, TypeError, RecursionError):
+        order = value = seq = None
+    if order == order_by and _is_key(order, value) and _is_key("submitted_at", seq):
+        return value, seq
     raise UserErrorException(
         "the cursor does not belong to this listing", hint="start again without a cursor"
     )
+
+
+def _is_key(order: str, value: object) -> bool:
+    """Whether a column of that order can be compared with the value."""
+    if order.lstrip("-") in _TEXT_ORDERS:
+        return isinstance(value, str) and clean(value) == value
+    return type(value) is int and 0 <= value < 2**63

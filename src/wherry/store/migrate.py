@@ -10,17 +10,17 @@ from wherry.core.errors import WherryError
 
 from .database import Database
 
-HEAD = "0001"
+HEAD = "0002"
 _LOCK = 0x57686572
 
 
-def migrate(database: Database) -> None:
+def migrate(database: Database, revision: str = HEAD) -> None:
     """Apply what is missing; a database from a newer Wherry is refused."""
     with database.write() as connection:
         if not database.is_sqlite:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
         present = _present(connection)
-        if present == HEAD:
+        if present == revision:
             return
         # Alembic takes a third of a second to import: only when there is something to do.
         from alembic import command
@@ -37,7 +37,7 @@ def migrate(database: Database) -> None:
                 hint="it was written by a newer Wherry: upgrade this one",
             )
         config.attributes["connection"] = connection
-        command.upgrade(config, HEAD)
+        command.upgrade(config, revision)
 
 
 def _present(connection: Connection) -> str | None:

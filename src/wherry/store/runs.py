@@ -6,12 +6,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, delete, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from wherry.core import records
 from wherry.core.errors import ConflictError, NotFoundError, WherryError
 from wherry.core.lifecycle import CANCEL_REQUESTED, TERMINAL, TRANSITIONS, Reason, Status
 
+from .database import batches
 from .tables import events, experiments, labels, runs, workspaces
 
 TAG, PROPERTY = "tag", "property"
@@ -22,6 +33,8 @@ RunRow = Row[Any]
 class StaleError(WherryError):
     """The run changed meanwhile."""
 
+    http_status = 503  # whoever sends it again finds the run as it is now
+
 
 class Change(NamedTuple):
     """What a move brings with it."""
@@ -30,6 +43,7 @@ class Change(NamedTuple):
     message: str = ""
     error: Mapping[str, Any] | None = None
     started_at: datetime | None = None
+    ended_at: datetime | None = None
 
 
 NO_CHANGE = Change()
@@ -50,12 +64,14 @@ def add(
     )
 
 
-def find(connection: Connection, run_id: str) -> RunRow | None:
-    return connection.execute(_joined().where(runs.c.id == run_id)).first()
+def find(connection: Connection, run_id: str, *, lock: bool = False) -> RunRow | None:
+    query = _joined().where(runs.c.id == run_id)
+    return connection.execute(_locked(query) if lock else query).first()
 
 
-def get(connection: Connection, run_id: str) -> RunRow:
-    row = find(connection, run_id)
+def get(connection: Connection, run_id: str, *, lock: bool = False) -> RunRow:
+    """With ``lock``, other writers of the run wait until this transaction is done."""
+    row = find(connection, run_id, lock=lock)
     if row is None:
         raise NotFoundError(f"there is no run {run_id!r}")
     return row
@@ -95,10 +111,11 @@ def move(
         "message": change.message,
         "version": row.version + 1,
     }
-    if row.started_at is None and (status is Status.RUNNING or change.started_at):
+    if change.started_at or (row.started_at is None and status is Status.RUNNING):
         values["started_at"] = change.started_at or now
     if status.terminal:
-        values.update(ended_at=now, error=dict(change.error) if change.error else None)
+        error = dict(change.error) if change.error else None
+        values.update(ended_at=change.ended_at or now, error=error)
     moved = connection.execute(
         update(runs).where(runs.c.seq == row.seq, runs.c.version == row.version).values(**values)
     )
@@ -122,7 +139,7 @@ def request_cancel(connection: Connection, row: RunRow, now: datetime) -> None:
     )
 
 
-def queued(connection: Connection, target: str, limit: int) -> list[RunRow]:
+def queued(connection: Connection, target: str, limit: int, *, lock: bool = False) -> list[RunRow]:
     """The head of a target's queue, oldest first, with what each asks for."""
     query = (
         select(runs)
@@ -130,6 +147,8 @@ def queued(connection: Connection, target: str, limit: int) -> list[RunRow]:
         .order_by(runs.c.seq)
         .limit(limit)
     )
+    if lock:
+        query = query.with_for_update(key_share=True, skip_locked=True)
     return list(connection.execute(query))
 
 
@@ -156,19 +175,15 @@ def silent_since(connection: Connection, before: datetime) -> list[RunRow]:
     return list(connection.execute(query))
 
 
-def ahead(connection: Connection, row: RunRow, limit: int = 1000) -> int:
-    """How many queued runs of the same target come first, counted up to ``limit``."""
+def queue(connection: Connection, target: str, limit: int = 1000) -> list[int]:
+    """The places of a target's queue in order, up to ``limit`` of them."""
     first = (
         select(runs.c.seq)
-        .where(
-            runs.c.target == row.target,
-            runs.c.status == Status.QUEUED.value,
-            runs.c.seq < row.seq,
-        )
+        .where(runs.c.target == target, runs.c.status == Status.QUEUED.value)
+        .order_by(runs.c.seq)
         .limit(limit)
-        .subquery()
     )
-    return connection.execute(select(func.count()).select_from(first)).scalar_one()
+    return list(connection.execute(first).scalars())
 
 
 def set_labels(
@@ -182,7 +197,8 @@ def set_labels(
     keys = [*changes, *removed]
     if not keys:
         return
-    present = _labels(connection, [row.seq], kind).get(row.seq, {})
+    present = _labels(connection, [row.seq]).get((row.seq, kind), {})
+    gone = [key for key in keys if key in present]
     if kind == PROPERTY:
         for key, value in changes.items():
             if key in present and present[key] != value:
@@ -192,18 +208,21 @@ def set_labels(
                 )
         changes = {key: value for key, value in changes.items() if key not in present}
     else:
-        connection.execute(
-            delete(labels).where(
-                labels.c.run_seq == row.seq, labels.c.kind == kind, labels.c.key.in_(keys)
-            )
-        )
+        mine = delete(labels).where(labels.c.run_seq == row.seq, labels.c.kind == kind)
+        for batch in batches(gone):
+            connection.execute(mine.where(labels.c.key.in_(batch)))
     _insert_labels(connection, row.seq, kind, changes)
 
 
-def children(connection: Connection, run_id: str, *, recursive: bool) -> list[RunRow]:
-    if not recursive:
-        query = _joined().where(runs.c.parent_id == run_id)
-        return list(connection.execute(query.order_by(runs.c.seq.desc())))
+def children(
+    connection: Connection, run_id: str, *, recursive: bool, lock: bool = False
+) -> list[RunRow]:
+    wanted = _below(run_id) if recursive else runs.c.parent_id == run_id
+    query = _joined().where(wanted).order_by(runs.c.seq.desc())
+    return list(connection.execute(_locked(query) if lock else query))
+
+
+def _below(run_id: str) -> ColumnElement[bool]:
     below = (
         select(runs.c.id, runs.c.parent_id)
         .where(runs.c.parent_id == run_id)
@@ -212,8 +231,7 @@ def children(connection: Connection, run_id: str, *, recursive: bool) -> list[Ru
     below = below.union_all(
         select(runs.c.id, runs.c.parent_id).join(below, runs.c.parent_id == below.c.id)
     )
-    query = _joined().where(runs.c.id.in_(select(below.c.id)))
-    return list(connection.execute(query.order_by(runs.c.seq.desc())))
+    return runs.c.id.in_(select(below.c.id))
 
 
 def descends_from(connection: Connection, run_id: str, ancestor_id: str) -> bool:
@@ -249,10 +267,10 @@ def counts(connection: Connection) -> dict[str, int]:
 def to_records(
     connection: Connection, rows: Sequence[RunRow], *, spec: bool = False
 ) -> list[records.Run]:
-    seqs = [row.seq for row in rows]
-    tags, properties = (_labels(connection, seqs, kind) for kind in (TAG, PROPERTY))
+    found = _labels(connection, [row.seq for row in rows])
     return [
-        _to_record(row, tags.get(row.seq, {}), properties.get(row.seq, {}), spec) for row in rows
+        _to_record(row, found.get((row.seq, TAG), {}), found.get((row.seq, PROPERTY), {}), spec)
+        for row in rows
     ]
 
 
@@ -267,11 +285,17 @@ def joined() -> Select[Any]:
     return _joined()
 
 
+def _locked(query: Select[Any]) -> Select[Any]:
+    """PostgreSQL's row lock; on SQLite, where there is one writer at a time, nothing."""
+    return query.with_for_update(key_share=True, of=runs)
+
+
 def _joined() -> Select[Any]:
     return (
         select(runs, experiments.c.name.label("experiment"), workspaces.c.name.label("workspace"))
-        .join(experiments, experiments.c.id == runs.c.experiment_id)
-        .join(workspaces, workspaces.c.id == runs.c.workspace_id)
+        # Outer joins, though there always is one: SQLite's planner then begins with the runs.
+        .outerjoin(experiments, experiments.c.id == runs.c.experiment_id)
+        .outerjoin(workspaces, workspaces.c.id == runs.c.workspace_id)
     )
 
 
@@ -306,16 +330,13 @@ def _to_record(
     )
 
 
-def _labels(connection: Connection, seqs: Sequence[int], kind: str) -> dict[int, dict[str, str]]:
-    found: dict[int, dict[str, str]] = {}
-    if seqs:
-        rows = connection.execute(
-            select(labels.c.run_seq, labels.c.key, labels.c.value)
-            .where(labels.c.run_seq.in_(seqs), labels.c.kind == kind)
-            .order_by(labels.c.key)
-        )
-        for seq, key, value in rows:
-            found.setdefault(seq, {})[key] = value
+def _labels(connection: Connection, seqs: Sequence[int]) -> dict[tuple[int, str], dict[str, str]]:
+    """Of each run and kind, by name. Sorted here: asked for it, SQLite reads a whole index."""
+    found: dict[tuple[int, str], dict[str, str]] = {}
+    for batch in batches(seqs):
+        rows = connection.execute(select(labels).where(labels.c.run_seq.in_(batch)))
+        for row in sorted(rows, key=lambda row: row.key):
+            found.setdefault((row.run_seq, row.kind), {})[row.key] = row.value
     return found
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 
 from sqlalchemy import Connection, delete, exists, insert, select
+from sqlalchemy.exc import IntegrityError
 
 from .tables import runs, snapshots
 
@@ -24,16 +26,15 @@ def add(
     size: int,
     now: datetime,
 ) -> None:
-    if not has(connection, workspace_id, snapshot_id):
-        connection.execute(
-            insert(snapshots).values(
-                workspace_id=workspace_id,
-                id=snapshot_id,
-                file_count=file_count,
-                size_bytes=size,
-                created_at=now,
-            )
-        )
+    row = {
+        "workspace_id": workspace_id,
+        "id": snapshot_id,
+        "file_count": file_count,
+        "size_bytes": size,
+        "created_at": now,
+    }
+    with suppress(IntegrityError), connection.begin_nested():  # two may send the same tree at once
+        connection.execute(insert(snapshots).values(**row))
 
 
 def workspaces_of(connection: Connection, snapshot_id: str) -> list[str]:

@@ -9,6 +9,7 @@ from sqlalchemy import (
     JSON,
     BigInteger,
     Column,
+    ColumnElement,
     Double,
     ForeignKey,
     Index,
@@ -18,6 +19,9 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    func,
+    literal_column,
+    type_coerce,
 )
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
@@ -124,6 +128,30 @@ runs = Table(
     Index("ix_runs_root_id", "root_id"),
 )
 
+
+def head_of(text: Any) -> ColumnElement[str]:
+    """As much of a text as an index of PostgreSQL holds."""
+    return func.substr(text, literal_column("1"), literal_column("100"))
+
+
+def _or_zero(moment: Column[Any]) -> ColumnElement[int]:
+    return func.coalesce(type_coerce(moment, BigInteger), literal_column("0"))
+
+
+# What listings are ordered by; literals, since an index serves only the very same expression.
+ORDERS: dict[str, ColumnElement[Any]] = {
+    "submitted_at": runs.c.seq,
+    "number": runs.c.number,
+    "started_at": _or_zero(runs.c.started_at),
+    "ended_at": _or_zero(runs.c.ended_at),
+    "status": runs.c.status,
+    "display_name": head_of(runs.c.display_name),
+}
+Index("ix_runs_by_number", runs.c.workspace_id, ORDERS["number"], runs.c.seq)
+Index("ix_runs_by_started", runs.c.workspace_id, ORDERS["started_at"], runs.c.seq)
+Index("ix_runs_by_ended", runs.c.workspace_id, ORDERS["ended_at"], runs.c.seq)
+Index("ix_runs_by_display_name", runs.c.workspace_id, ORDERS["display_name"], runs.c.seq)
+
 labels = Table(
     "run_labels",
     metadata,
@@ -131,7 +159,13 @@ labels = Table(
     Column("kind", String(8), primary_key=True),
     Column("key", String(255), primary_key=True),
     Column("value", Text, nullable=False),
-    Index("ix_run_labels_kind_key_run_seq", "kind", "key", "run_seq"),
+)
+Index(
+    "ix_run_labels_by_value",
+    labels.c.kind,
+    labels.c.key,
+    head_of(labels.c.value),
+    labels.c.run_seq,
 )
 
 attempts = Table(
@@ -157,7 +191,7 @@ attempts = Table(
     Column("ended_at", Timestamp),
     Column("released_at", Timestamp),
     UniqueConstraint("run_id", "number"),
-    Index("ix_attempts_target_ended_at_released_at", "target", "ended_at", "released_at"),
+    Index("ix_attempts_target_released_at_ended_at", "target", "released_at", "ended_at"),
 )
 
 events = Table(

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 from wherry.core.errors import ConflictError
 from wherry.core.metrics import Logged, join_value, shape, split_value
 
+from .database import batches
 from .tables import points, series, streams
 
 
@@ -57,7 +58,7 @@ def append(connection: Connection, run_id: str, entries: Sequence[Logged]) -> No
                 "metric_id": metric_id,
                 "seq": count,
                 "at": datetime.fromtimestamp(_plausible(entry.at), UTC),
-                "step": entry.step,
+                "step": _bounded(entry.step),
                 **split_value(entry.value),
             }
         )
@@ -98,27 +99,32 @@ def history(connection: Connection, run_id: str, name: str) -> list[dict[str, An
 
 
 def remove(connection: Connection, run_ids: Sequence[str]) -> None:
-    mine = select(series.c.id).where(series.c.run_id.in_(run_ids))
-    connection.execute(delete(points).where(points.c.metric_id.in_(mine)))
-    connection.execute(delete(series).where(series.c.run_id.in_(run_ids)))
-    connection.execute(delete(streams).where(streams.c.run_id.in_(run_ids)))
+    for batch in batches(run_ids):
+        mine = select(series.c.id).where(series.c.run_id.in_(batch))
+        connection.execute(delete(points).where(points.c.metric_id.in_(mine)))
+        connection.execute(delete(series).where(series.c.run_id.in_(batch)))
+        connection.execute(delete(streams).where(streams.c.run_id.in_(batch)))
 
 
 def _series_of(
     connection: Connection, run_id: str, entries: Sequence[Logged]
 ) -> dict[str, tuple[int, int]]:
     names = {entry.name: entry.kind for entry in entries}
+    mine = select(series).where(series.c.run_id == run_id)
     found = {
         row.name: (row.id, row.point_count)
-        for row in connection.execute(
-            select(series).where(series.c.run_id == run_id, series.c.name.in_(names))
-        )
+        for batch in batches(names)
+        for row in connection.execute(mine.where(series.c.name.in_(batch)))
     }
     for name, kind in names.items():
         if name not in found:
             added = insert(series).values(run_id=run_id, name=name, kind=kind, point_count=0)
             found[name] = (connection.execute(added.returning(series.c.id)).scalar_one(), 0)
     return found
+
+
+def _bounded(step: int | None) -> int | None:
+    return None if step is None else max(-(2**63), min(step, 2**63 - 1))
 
 
 def _plausible(at: float) -> float:

@@ -67,9 +67,13 @@ def ensure_experiment(
         record = Experiment(new_uuid(), name, workspace.name, "", {}, now)
         fields = _fields(record)
         del fields["workspace"]
-        connection.execute(
-            insert(experiments).values(**fields, workspace_id=workspace.id, run_count=0)
-        )
+        try:
+            with connection.begin_nested():
+                connection.execute(
+                    insert(experiments).values(**fields, workspace_id=workspace.id, run_count=0)
+                )
+        except IntegrityError:  # another one made it at the same moment
+            return get_experiment(connection, workspace, name)
         return record
     if experiment.archived_at is not None:
         update_experiment(connection, experiment, {"archived_at": None})

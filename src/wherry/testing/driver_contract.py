@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from wherry.control import bundle
+from wherry.core.errors import LaunchRefusedError
 from wherry.core.lifecycle import ExitRecord, Observation, Phase
 from wherry.core.manifest import Manifest
 from wherry.drivers.base import Driver, Handle, Launch
@@ -87,14 +92,16 @@ class DriverContract:
         env: Mapping[str, str] | None = None,
         grace_s: float = 5.0,
         time_limit_s: float | None = None,
+        server: str = "",
+        launch_env: Mapping[str, str] | None = None,
     ) -> Launch:
-        """One attempt of a program of ``wherry.testing.programs``, told to no server."""
+        """One attempt of a program of ``wherry.testing.programs``, by default told to no server."""
         attempt_id = attempt_id or str(uuid4())
         real = [self.python, "-I", "-S", "-c", _SOURCE]
         manifest = Manifest(
             run_id=f"run_of_{attempt_id}",
             attempt_id=attempt_id,
-            server="",
+            server=server,
             argv=[*([] if self.simulated else real), program, *arguments],
             env={"WHERRY_TEST_PROGRAMS": _SOURCE, **(env or {})},
             grace_s=grace_s,
@@ -103,6 +110,7 @@ class DriverContract:
         return Launch(
             attempt_id=attempt_id,
             argv=bundle.command(self.python),
+            env=launch_env or {},
             files={"manifest.json": json.dumps(manifest.to_dict()).encode(), **bundle.files()},
         )
 
@@ -157,6 +165,59 @@ class DriverContract:
         assert make_driver().render(launch) == text
         time.sleep(_STILL_S)
         assert not (world / "starts").exists(), "render started the attempt"
+
+    def test_render_shows_the_command(self, make_driver: MakeDriver, machine: None) -> None:
+        text = make_driver().render(self.launch("leave", "0", launch_env={"LAUNCH_NAME": "x"}))
+        assert self.python in text
+        assert "LAUNCH_NAME" in text
+
+    def test_a_refusal_leaves_nothing(
+        self, make_driver: MakeDriver, world: Path, machine: None
+    ) -> None:
+        launch = self.launch("mark", str(world / "starts"))
+        with pytest.raises(LaunchRefusedError):
+            make_driver().submit(replace(launch, argv=["/no/such/program"]))
+        handle = make_driver().submit(launch)
+        self.finish(make_driver(), handle)
+        assert starts(world) == 1
+
+    def test_files_and_variables_of_the_launch(
+        self, make_driver: MakeDriver, world: Path, machine: None
+    ) -> None:
+        files = {f"file {number}": bytes(range(256)) * number for number in range(9)}
+        tell = (
+            "import os, sys; here, there = sys.argv[1:]; "
+            "open(there, 'w').write(os.environ['LAUNCH_NAME']); "
+            "[open(there + n, 'wb').write(open(os.path.join(here, n), 'rb').read()) "
+            "for n in os.listdir(here) if n.startswith('file ')]"
+        )
+        launch = Launch(
+            attempt_id=str(uuid4()),
+            argv=[self.python, "-I", "-S", "-c", tell, "{dir}", str(world / "told ")],
+            env={"LAUNCH_NAME": ODD},
+            files=files,
+        )
+        driver = make_driver()
+        self.ended(driver, driver.submit(launch))
+        found = {path.name: path.read_bytes() for path in world.iterdir()}
+        assert found == {
+            "told ": ODD.encode(),
+            **{f"told {name}": content for name, content in files.items()},
+        }
+
+    def test_an_attempt_outlives_its_caller(
+        self, make_driver: MakeDriver, world: Path, machine: None
+    ) -> None:
+        launch = self.launch("beat", str(world / "beat"))
+        caller = _fork(lambda: make_driver().submit(launch))
+        os.waitpid(caller, 0)
+        before = beats(world / "beat")
+        self.until(lambda: beats(world / "beat") > before + 5)
+        driver = make_driver()
+        handle = driver.submit(launch)
+        driver.cancel(handle, force=True)
+        self.ended(driver, handle)
+        assert_still(world / "beat")
 
     def test_submit_twice_runs_once(self, make_driver: MakeDriver, world: Path) -> None:
         driver = make_driver()
@@ -226,6 +287,22 @@ class DriverContract:
             driver.release(handle)
         assert self.finish(driver, real).exit_code == 0
 
+    def test_exited_comes_after_the_runner_has_left(
+        self, make_driver: MakeDriver, world: Path, machine: None
+    ) -> None:
+        """A runner that cannot reach its server still has things to hand over."""
+        driver = make_driver()
+        launch = self.launch("mark", str(world / "starts"), server="http://127.0.0.1:9")
+        handle = driver.submit(launch)
+        self.until(lambda: starts(world) == 1)
+        until = time.monotonic() + 2
+        while time.monotonic() < until:
+            assert look(driver, handle).phase is Phase.RUNNING
+            time.sleep(0.05)
+        driver.cancel(handle)
+        record = self.finish(driver, handle)
+        assert (record.exit_code, record.canceled) == (0, False)
+
     def test_observing_nothing_is_nothing(self, make_driver: MakeDriver) -> None:
         assert make_driver().observe([]) == {}
 
@@ -250,6 +327,22 @@ class DriverContract:
         assert seen.phase is Phase.GONE or (seen.exit is not None and seen.exit.canceled)
         driver.cancel(handle)
         assert look(driver, handle) == seen
+
+    def test_only_the_named_one_is_ended(self, make_driver: MakeDriver, world: Path) -> None:
+        driver = make_driver()
+        paths = [world / name for name in ("stays", "asked", "forced", "released")]
+        handles = [driver.submit(self.launch("beat", str(path))) for path in paths]
+        self.until(lambda: all(beats(path) > 2 for path in paths))
+        driver.cancel(handles[1])
+        driver.cancel(handles[2], force=True)
+        driver.release(handles[3])
+        for handle in handles[1:]:
+            self.ended(driver, handle)
+        before = beats(paths[0])
+        self.until(lambda: beats(paths[0]) > before + 5)
+        assert look(driver, handles[0]).phase is Phase.RUNNING
+        driver.cancel(handles[0], force=True)
+        self.ended(driver, handles[0])
 
     def test_cancel_at_once_ends_it(self, make_driver: MakeDriver, world: Path) -> None:
         driver = make_driver()
@@ -284,12 +377,16 @@ class DriverContract:
         driver = make_driver()
         handle = driver.submit(self.launch("beat_stubbornly", str(world / "beat"), grace_s=3600.0))
         self.until(lambda: beats(world / "beat") > 2)
+        began = time.monotonic()
         driver.cancel(handle)
+        assert time.monotonic() - began < 5, "cancel waited for the end"
         before = beats(world / "beat")
         self.until(lambda: beats(world / "beat") > before + 5)
         driver.cancel(handle, force=True)
         self.ended(driver, handle)
         assert_still(world / "beat")
+        seen = look(driver, handle)
+        assert seen.phase is Phase.GONE or (seen.exit is not None and seen.exit.canceled)
         driver.cancel(handle, force=True)
 
     def test_the_grace_ends_a_stubborn_one(
@@ -324,6 +421,17 @@ class DriverContract:
 
         self.until(gone)
         assert Phase.EXITED not in phases
+        assert_still(world / "beat")
+
+    def test_force_ends_what_a_lost_runner_left(
+        self, make_driver: MakeDriver, world: Path, machine: None
+    ) -> None:
+        driver = make_driver()
+        handle = driver.submit(self.launch("orphan", str(world / "beat")))
+        self.until(lambda: beats(world / "beat") > 10)
+        assert look(driver, handle).phase is Phase.RUNNING
+        driver.cancel(handle, force=True)
+        self.ended(driver, handle)
         assert_still(world / "beat")
 
     def test_the_time_limit_ends_it(
@@ -371,16 +479,24 @@ class DriverContract:
 
     def test_log_grows_while_it_runs(self, make_driver: MakeDriver) -> None:
         driver = make_driver()
-        handle = driver.submit(self.launch("say", "early ", "late"))
-        self.until(lambda: make_driver().read_log(handle, 0).startswith(b"early "))
-        self.finish(driver, handle)
-        assert driver.read_log(handle, 6) == b"late"
+        handle = driver.submit(self.launch("linger", "no end"))
+        self.until(lambda: make_driver().read_log(handle, 0) == b"no end")
+        assert look(driver, handle).phase is Phase.RUNNING
+        driver.cancel(handle)
+        self.ended(driver, handle)
 
     def test_log_has_both_outputs_in_order(self, make_driver: MakeDriver, machine: None) -> None:
         driver = make_driver()
         handle = driver.submit(self.launch("alternate", "500"))
         self.finish(driver, handle)
         assert driver.read_log(handle, 0) == "".join(f"{n}\n" for n in range(500)).encode()
+
+    def test_log_is_bytes(self, make_driver: MakeDriver, machine: None) -> None:
+        driver = make_driver()
+        data = bytes(range(256)) + b"\r\n\r\xff\n\xc3"
+        handle = driver.submit(self.launch("emit", data.hex()))
+        self.finish(driver, handle)
+        assert driver.read_log(handle, 0) == data
 
     def test_big_log(self, make_driver: MakeDriver) -> None:
         driver = make_driver()
@@ -456,6 +572,20 @@ def assert_still(*paths: Path, settle_s: float = 0.0) -> None:
     time.sleep(_STILL_S)
     after = [beats(path) for path in paths]
     assert after == before, "something still runs"
+
+
+def _fork(act: Callable[[], object]) -> int:
+    """Act in a process that then dies with its whole group, as if by a power cut."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        os.setpgid(0, 0)
+        try:
+            act()
+        finally:
+            os.killpg(0, signal.SIGKILL)
+    return pid
 
 
 def _ids(handle: str) -> Sequence[str]:

@@ -48,6 +48,18 @@ def say(job: Process) -> None:
         job.write(text)
 
 
+def linger(job: Process) -> None:
+    """Says something and stays."""
+    job.write(job.argv[1])
+    while True:
+        job.wait(BEAT_S)
+
+
+def emit(job: Process) -> None:
+    """Bytes as they are."""
+    os.write(1, bytes.fromhex(job.argv[1]))
+
+
 def flood(job: Process) -> None:
     """As many bytes as it is told to, each line different."""
     left, number = int(job.argv[1]), 0
@@ -112,6 +124,12 @@ def parricide(job: Process) -> None:
         job.wait(BEAT_S)
 
 
+def orphan(job: Process) -> None:
+    """Kills the runner that watches it and beats on."""
+    os.kill(os.getppid(), signal.SIGKILL)
+    beat(job)
+
+
 def _append(path: str, line: str) -> None:
     with open(path, "a", encoding="utf-8") as file:
         file.write(line)
@@ -121,8 +139,8 @@ def _same(job: Process) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", job.env["WHERRY_TEST_PROGRAMS"]]
 
 
-EVERYWHERE = (leave, say, flood, mark, describe, beat, beat_stubbornly)
-ON_A_MACHINE = (alternate, family, deserter, parricide)
+EVERYWHERE = (leave, say, linger, flood, mark, describe, beat, beat_stubbornly)
+ON_A_MACHINE = (emit, alternate, family, deserter, parricide, orphan)
 
 
 def by_name(*functions: Any) -> Dict[str, Any]:

@@ -13,14 +13,15 @@ from tests.planes import add_snapshot, make_plane, run_fields
 from wherry.control import reconciler, runs
 from wherry.control.plane import Plane
 from wherry.control.reconciler import Reconciler
-from wherry.control.reports import report
+from wherry.control.reports import heartbeat, report
 from wherry.control.submit import start_interactive, submit
-from wherry.core.errors import TargetUnavailableError
+from wherry.core.errors import TargetUnavailableError, WherryError
 from wherry.core.lifecycle import ExitRecord, Observation
 from wherry.core.resources import Resources
 from wherry.drivers.base import Driver, Handle, Health, Launch
 from wherry.drivers.memory import MemoryBackend, MemoryDriver
 from wherry.store import attempts, leases
+from wherry.store.listing import Filter
 
 
 class Clock:
@@ -63,6 +64,11 @@ class World:
     def tick(self, seconds: float = 3.0) -> None:
         self.clock.pass_s(seconds)
         self.reconciler.tick()
+
+    def watch(self, seconds: float) -> None:
+        """Time passes while the server is awake."""
+        for _ in range(int(seconds // 20)):
+            self.tick(20)
 
     def status(self, run_id: str) -> str:
         return runs.show(self.plane, run_id).status
@@ -246,13 +252,123 @@ def test_only_the_holder_of_the_lease_acts(world: World) -> None:
 
 def test_a_client_that_falls_silent_is_waited_for_a_week(world: World) -> None:
     run = start_interactive(world.plane, "w", {"experiment": "nb"}, "me")
-    world.tick(300)
+    world.watch(300)
     assert world.status(run.id) == "Running"
-    world.tick(3600)
+    world.watch(600)
     assert world.status(run.id) == "NotResponding"
-    world.tick(8 * 86400)
+    heartbeat(world.plane, run.id)
+    assert world.status(run.id) == "Running"
+    world.tick(8 * 86400)  # the server was away, and could hear nobody
+    assert world.status(run.id) == "Running"
+    world.watch(700)
     shown = runs.show(world.plane, run.id)
     assert (shown.status, shown.reason) == ("Failed", "ClientLost")
+
+
+def test_a_suspended_server_does_not_count_its_own_absence(world: World) -> None:
+    run_id = world.submit()
+    world.tick()
+    world.begin(run_id)
+    world.tick(90)
+    world.tick(2)
+    assert world.status(run_id) == "Running"
+    world.watch(80)
+    assert world.status(run_id) == "NotResponding"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"started_at": 1e300},
+        {"started_at": "soon", "signal": "x", "exit_code": 1e400},
+        {"error": {"exception": "\ud800\0", "file": "a"}},
+        {"error": "text"},
+        {"exit_code": 10**30, "setup_error": ["\ud800"]},
+    ],
+)
+def test_an_odd_exit_record_ends_its_run_and_harms_no_other(
+    world: World, fields: dict[str, Any]
+) -> None:
+    odd, good = world.submit(), world.submit()
+    world.tick()
+    for each in (odd, good):
+        world.begin(each)
+    world.backend.end(world.attempt(odd).id, ExitRecord(**fields))
+    world.backend.end(world.attempt(good).id)
+    assert world.settle(good) == "Completed"
+    assert world.settle(odd) == "Failed"
+    assert {run.id for run in runs.page(world.plane, "w", Filter(), 10, None).items} == {odd, good}
+
+
+def test_what_one_attempt_meets_keeps_no_other_waiting(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = world.submit(), world.submit()
+    world.tick()
+    for each in (bad, good):
+        world.begin(each)
+        world.backend.end(world.attempt(each).id)
+    read_log = MemoryDriver.read_log
+
+    def broken(driver: MemoryDriver, handle: Handle, offset: int, limit: int = 65536) -> bytes:
+        if world.attempt(bad).id in handle:
+            raise ValueError("a torn log")
+        return read_log(driver, handle, offset, limit)
+
+    monkeypatch.setattr(MemoryDriver, "read_log", broken)
+    assert world.settle(good) == "Completed"
+
+
+def test_a_queued_run_is_canceled_though_its_target_is_down(world: World) -> None:
+    run_id = world.submit()
+    world.backend.down = True
+    assert runs.cancel(world.plane, run_id).status == "Canceled"
+
+
+def test_cancel_takes_open_children_along(world: World) -> None:
+    parent = start_interactive(world.plane, "w", {"experiment": "nb"}, "me").id
+    fields = {"experiment": "nb", "parent_id": parent}
+    child = start_interactive(world.plane, "w", fields, "me").id
+    grandchild = start_interactive(world.plane, "w", {**fields, "parent_id": child}, "me").id
+    queued = world.submit(parent_id=parent)
+    assert runs.cancel(world.plane, parent).status == "Canceled"
+    assert {world.status(each) for each in (child, grandchild, queued)} == {"Canceled"}
+
+
+def test_a_log_that_a_kill_left_behind_goes_with_its_attempt(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = world.submit()
+    world.tick()
+    world.begin(run_id)
+    attempt = world.attempt(run_id)
+    world.backend.attempts[attempt.id].job.write("hello")
+    world.backend.end(attempt.id)
+    world.settle(run_id)
+    with monkeypatch.context() as killed:
+        killed.setattr(world.plane.logs, "remove", lambda _key: None)
+        runs.remove(world.plane, run_id)
+    world.tick()
+    world.tick()
+    assert world.plane.logs.size(f"{run_id}/{attempt.id}") == 0
+
+
+def test_two_homes_do_not_share_a_database(world: World) -> None:
+    with world.plane.write() as connection:
+        leases.claim(connection, "target:local", "host:/other/home", world.clock.now(), 60)
+    with pytest.raises(WherryError, match="in use by the server of host:/other/home"):
+        reconciler.claim_targets(world.plane)
+    world.clock.pass_s(61)
+    reconciler.claim_targets(world.plane)
+
+
+def test_a_home_with_a_long_name_can_hold_a_lease(world: World) -> None:
+    world.plane.settings.database_url = "postgresql://x/y"
+    world.plane.settings.home = "/" + "h" * 200
+    assert len(world.plane.owner) == 64
+    first = world.plane.owner
+    world.plane.settings.home += "x"
+    assert world.plane.owner != first
 
 
 class Crash(BaseException):

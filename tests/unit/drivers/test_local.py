@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -267,6 +268,107 @@ def test_release_removes_what_was_made_read_only(driver: LocalDriver, root: Path
     ended(driver, handle)
     driver.release(handle)
     assert [path.name for path in root.iterdir()] == [".lock"]
+
+
+def test_release_removes_what_is_nested_deeper_than_python_calls(
+    driver: LocalDriver, root: Path
+) -> None:
+    nest = "import os\nfor _ in range(1500): os.mkdir('d'); os.chdir('d')"
+    handle = driver.submit(launch([sys.executable, "-c", nest]))
+    ended(driver, handle)
+    driver.release(handle)
+    assert [path.name for path in root.iterdir()] == [".lock"]
+
+
+def test_a_release_that_was_interrupted_is_finished(driver: LocalDriver, root: Path) -> None:
+    handle = driver.submit(launch(["/bin/true"]))
+    ended(driver, handle)
+    (root / "a1").rename(root / ".released-a1")
+    driver.release(handle)
+    assert [path.name for path in root.iterdir()] == [".lock"]
+
+
+def test_a_disk_that_fills_right_after_the_start_does_not_undo_it(
+    driver: LocalDriver, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = local._write
+
+    def full(path: Path, content: bytes) -> None:
+        write(path, b"" if path.name == "spawned" else content)
+        if path.name == "spawned":
+            raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(local, "_write", full)
+    wanted = launch(["/bin/sh", "-c", f"echo started >> {tmp_path}/starts"])
+    handle = driver.submit(wanted)
+    monkeypatch.setattr(local, "_write", write)
+    assert driver.submit(wanted) == handle
+    until(lambda: look(driver, handle).phase is Phase.EXITED)
+    assert (tmp_path / "starts").read_text() == "started\n"
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO, errno.EACCES])
+def test_what_cannot_be_read_is_not_gone(
+    driver: LocalDriver, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    handle = driver.submit(launch(["/bin/true"]))
+    ended(driver, handle)
+    unreadable = OSError(number, os.strerror(number))
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", lambda _path: (_ for _ in ()).throw(unreadable))
+        assert look(driver, handle).phase is Phase.UNKNOWN
+    assert look(driver, handle).phase is Phase.EXITED
+
+
+def test_a_script_that_closes_its_folder_does_not_close_it_to_us(
+    driver: LocalDriver, root: Path
+) -> None:
+    handle = driver.submit(launch(["/bin/sh", "-c", "echo x; chmod 0 . .."]))
+    assert ended(driver, handle).phase is Phase.EXITED
+    (root / "a1").chmod(0)
+    assert driver.read_log(handle, 0) == b"x\n"
+    assert (root / "a1").stat().st_mode & 0o777 == 0o700
+    (root / "a1").chmod(0)
+    driver.cancel(handle, force=True)
+    driver.release(handle)
+    assert [path.name for path in root.iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("make", ["mkfifo", "mkdir"])
+def test_what_a_script_puts_in_the_way_stops_nobody(
+    driver: LocalDriver, root: Path, make: str
+) -> None:
+    handle = driver.submit(launch(["/bin/true"]))
+    ended(driver, handle)
+    for name in ("exit.json", "runner.log", "started", "std_log.txt"):
+        (root / "a1" / name).unlink()
+        subprocess.run([make, root / "a1" / name], check=True)
+    assert look(driver, handle).phase is Phase.GONE
+    assert driver.read_log(handle, 3) == b""
+    driver.cancel(handle, force=True)
+    driver.release(handle)
+    assert [path.name for path in root.iterdir()] == [".lock"]
+
+
+def test_a_root_that_cannot_be_read_is_an_outage(
+    driver: LocalDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = driver.submit(launch(["/bin/true"]))
+    ended(driver, handle)
+
+    def fail(*_arguments: object) -> None:
+        raise PermissionError(errno.EACCES, "no")
+
+    monkeypatch.setattr(local, "_present", fail)
+    calls: list[Callable[[], object]] = [
+        lambda: driver.observe([handle]),
+        lambda: driver.cancel(handle),
+        lambda: driver.read_log(handle, 0),
+        lambda: driver.release(handle),
+    ]
+    for call in calls:
+        with pytest.raises(TargetUnavailableError):
+            call()
 
 
 def test_the_rendered_request(driver: LocalDriver, root: Path) -> None:

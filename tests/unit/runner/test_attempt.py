@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import wherry
 from tests.interpreters import find_python
 from wherry.control import bundle
 from wherry.core.manifest import Manifest
@@ -201,6 +203,20 @@ def test_a_home_that_cannot_be_written_is_no_hindrance(attempt: Attempt) -> None
     attempt.env["WHERRY_CACHE"] = "/dev/null/nowhere"
     attempt.start([sys.executable, "-c", "import wherry; print(wherry.__path__[0])"]).finish()
     assert attempt.log.decode().startswith(str(attempt.folder))
+
+
+@pytest.mark.parametrize("harm", ["missing", "empty"])
+def test_a_cache_that_lost_files_is_no_hindrance(attempt: Attempt, harm: str) -> None:
+    cache = attempt.folder.parent / "cache"
+    attempt.env["WHERRY_CACHE"] = str(cache)
+    library = cache / f"runner-{bundle.content_hash()}"
+    shutil.copytree(Path(wherry.__file__).parent, library / "wherry")
+    (library / "wherry/runner/outputs.py").unlink()
+    shutil.rmtree(library / "wherry/runner/__pycache__", ignore_errors=True)
+    if harm == "empty":
+        (library / "wherry/runner/outputs.py").touch()
+    attempt.start(python("from wherry import Run; print(Run.get_context().id)")).finish()
+    assert attempt.log == b"r1\n"
 
 
 def test_many_runners_fill_one_cache_together(tmp_path: Path, server: FakeServer) -> None:
@@ -400,6 +416,51 @@ def test_a_stubborn_tree_is_killed_after_the_grace(attempt: Attempt, server: Fak
     size = beat.stat().st_size
     time.sleep(0.5)
     assert beat.stat().st_size == size
+
+
+def test_what_forks_and_leaves_all_the_time_is_ended(attempt: Attempt) -> None:
+    beat = attempt.folder.parent / "beat"
+    code = f"""
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    until = time.time() + 30
+    while time.time() < until:
+        if os.fork():
+            os._exit(0)
+        open({str(beat)!r}, "a").write("x")
+        time.sleep(0.002)
+time.sleep(0.3)
+"""
+    assert attempt.start(python(code), grace_s=0.5).finish()["exit_code"] == 0
+    size = beat.stat().st_size
+    time.sleep(0.5)
+    assert beat.stat().st_size == size
+
+
+def test_what_left_the_group_is_asked_before_it_is_killed(attempt: Attempt) -> None:
+    asked = attempt.folder.parent / "asked"
+    child = f"trap 'echo asked > {asked}; exit 0' TERM; touch {asked}; sleep 600 & wait"
+    parent = (
+        "import signal, subprocess; signal.signal(signal.SIGTERM, lambda *_: None); "
+        f"subprocess.Popen(['/bin/sh', '-c', {child!r}], start_new_session=True).wait()"
+    )
+    attempt.start(python(parent), grace_s=20.0)
+    until(asked.exists)
+    attempt.process.terminate()
+    assert attempt.finish()["exit_code"] == 0
+    assert asked.read_text() == "asked\n"
+
+
+@pytest.mark.parametrize("where", ["/dev/stderr", "/dev/stdout"])
+def test_output_sent_to_its_own_name_does_not_cost_the_rest(
+    attempt: Attempt, server: FakeServer, where: str
+) -> None:
+    script = f"seq 1 99; sleep 0.5; echo warning > {where}; echo on; sleep 0.5; echo off"
+    attempt.start(["/bin/sh", "-c", script]).finish()
+    (log,) = server.logs.values()
+    assert log.decode().split() == [*map(str, range(1, 100)), "warning", "on", "off"]
 
 
 def test_the_time_limit(attempt: Attempt, server: FakeServer) -> None:

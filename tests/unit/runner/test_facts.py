@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -74,8 +76,8 @@ def test_memory_kills_are_counted_in_every_form() -> None:
     assert evidence.count_kills(b"low 0\nhigh 0\nmax 5\noom 2\noom_kill 2\noom_group_kill 0\n") == 2
     assert evidence.count_kills(b"oom_kill_disable 0\nunder_oom 0\noom_kill 7\n") == 7
     assert evidence.count_kills(b"oom_kill 4") == 4
-    assert evidence.count_kills(b"oom_kill_disable 1\n") == 0
-    assert evidence.count_kills(b"") == 0
+    assert evidence.count_kills(b"oom_kill_disable 1\n") is None
+    assert evidence.count_kills(b"") is None
 
 
 def test_control_groups_of_both_versions() -> None:
@@ -89,18 +91,45 @@ def test_control_groups_of_both_versions() -> None:
 
 
 def test_the_counters_of_this_machine_can_be_read() -> None:
-    assert all(count >= 0 for count in evidence.out_of_memory_kills())
+    assert evidence.out_of_memory_kills() >= 0
+
+
+@pytest.mark.parametrize(("group", "counted"), [(b"oom_kill 2\n", 2), (b"", 5)])
+def test_the_group_counts_and_the_machine_where_it_does_not(
+    monkeypatch: pytest.MonkeyPatch, group: bytes, counted: int
+) -> None:
+    texts = {
+        "/proc/self/cgroup": b"0::/x\n",
+        "/sys/fs/cgroup/x/memory.events": group,
+        "/proc/vmstat": b"oom_kill 5\n",
+    }
+    monkeypatch.setattr(evidence, "_read", lambda path: texts[path])
+    assert evidence.out_of_memory_kills() == counted
+
+
+def test_a_kill_long_before_the_end_is_not_its_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 0
+    clock = iter([100.0, 101.0, 106.0, 107.0, 112.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(evidence, "out_of_memory_kills", lambda: count)
+    kills = evidence.MemoryKills()
+    count = 1
+    for _ in range(3):
+        kills.look()
+        assert kills.lately(), "the end of the process may take a while"
+    kills.look()
+    assert not kills.lately()
 
 
 def test_ps_and_proc_agree() -> None:
     child = subprocess.Popen(["sleep", "60"], start_new_session=True)
     try:
         listed = tree._from_ps()
-        assert listed[child.pid] == (os.getpid(), child.pid)
-        assert listed[os.getpid()] == (os.getppid(), os.getsid(0))
+        assert listed[child.pid] == (os.getpid(), child.pid, child.pid)
+        assert listed[os.getpid()] == (os.getppid(), os.getsid(0), os.getpgrp())
         if sys.platform == "linux":
             assert tree._from_proc()[child.pid] == listed[child.pid]
-        assert tree.members(os.getpid(), -1) == [child.pid]
+        assert tree.members(os.getpid(), -1) == {child.pid: child.pid}
     finally:
         child.kill()
         child.wait()
@@ -108,22 +137,22 @@ def test_ps_and_proc_agree() -> None:
 
 
 def test_what_ps_prints() -> None:
-    listing = "  1     0 Ss\n 77     1 S+\n 78 77 Z\nodd line\n"
-    assert tree.parse_ps(listing, lambda pid: pid * 10) == {1: (0, 10), 77: (1, 770)}
+    listing = "  1     0  1 Ss\n 77     1 70 S+\n 78 77 70 Z\nodd line\n"
+    assert tree.parse_ps(listing, lambda pid: pid * 10) == {1: (0, 10, 1), 77: (1, 770, 70)}
 
 
 def test_members_follow_descent_and_session(monkeypatch: pytest.MonkeyPatch) -> None:
     table = {
-        10: (1, 10),  # the runner
-        11: (10, 11),  # its command
-        12: (11, 11),
-        13: (12, 13),  # went into a session of its own
-        14: (1, 11),  # an orphan of the command's session
-        15: (14, 15),
-        20: (1, 20),  # a stranger
+        10: (1, 10, 10),  # the runner
+        11: (10, 11, 11),  # its command
+        12: (11, 11, 12),
+        13: (12, 13, 13),  # went into a session of its own
+        14: (1, 11, 11),  # an orphan of the command's session
+        15: (14, 15, 15),
+        20: (1, 20, 20),  # a stranger
     }
     monkeypatch.setattr(tree, "processes", lambda: table)
-    assert tree.members(10, 11) == [11, 12, 13, 14, 15]
+    assert tree.members(10, 11) == {11: 11, 12: 12, 13: 13, 14: 11, 15: 15}
 
 
 def test_programs_are_looked_up_on_the_commands_path(tmp_path: Path) -> None:
@@ -144,6 +173,13 @@ def test_programs_are_looked_up_on_the_commands_path(tmp_path: Path) -> None:
         (["python", "there.py"], None),
         (["python", "-m", "pkg"], None),
         (["python", "-c", "pass"], None),
+        (["python3", "-um", "pkg"], None),
+        (["python", "-Iuc", "pass"], None),
+        (["python", "-uWerror", "train.py"], "train.py"),
+        (["python", "-uX", "dev", "train.py"], "train.py"),
+        (["python3.13t", "train.py"], "train.py"),
+        (["python", "--check-hash-based-pycs", "never", "there.py"], None),
+        (["python-wrapper", "train"], None),
         (["python"], None),
         (["bash", "train.sh"], None),
     ],
@@ -168,6 +204,19 @@ def test_the_exit_record_has_room_on_a_full_disk(tmp_path: Path) -> None:
     folder.write_exit({"exit_code": 3})
     assert (tmp_path / "exit.json").read_text() == '{"exit_code": 3}'
     assert not (tmp_path / "exit.json.tmp").exists()
+    assert (tmp_path / "exit.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_record_that_does_not_fit_on_the_disk_is_shortened(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path))
+    folder.prepare()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16384, before[1]))
+    try:
+        folder.write_exit({"exit_code": 3, "error": {"tail": "é" * 4000}})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (tmp_path / "exit.json").read_text() == '{"exit_code": 3, "error": null}'
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2}', "{}"])

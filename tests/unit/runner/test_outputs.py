@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -106,7 +107,49 @@ def test_links_are_followed_within_the_run_alone(
     }
     told = capfd.readouterr().err
     assert "'outputs/out' is not kept: it is a link to a place outside the run" in told
+    assert "'outputs/away' is not kept: it is a link to a place outside the run" in told
     assert "'outputs/nowhere' is not kept: its target is missing" in told
+
+
+def test_a_watched_folder_that_is_a_link_out_is_told(
+    server: FakeServer, outputs: Outputs, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "work/outputs").rmdir()
+    (tmp_path / "work/outputs").symlink_to("/etc")
+    outputs.sweep(last=True)
+    assert server.files == {}
+    told = capfd.readouterr().err
+    assert "'outputs' is not kept: it is a link to a place outside the run" in told
+
+
+def test_folders_nested_deeper_than_python_calls(
+    server: FakeServer, outputs: Outputs, tmp_path: Path
+) -> None:
+    write(tmp_path / "work/outputs/z", b"beside")
+    here = os.getcwd()
+    os.chdir(tmp_path / "work/outputs")
+    for _ in range(1200):
+        os.mkdir("d")
+        os.chdir("d")
+    Path("deep").write_bytes(b"down there")
+    os.chdir(here)
+    outputs.sweep(last=True)
+    assert server.files == {"outputs/z": b"beside", f"outputs/{'d/' * 1200}deep": b"down there"}
+    subprocess.run(["rm", "-rf", tmp_path / "work"], check=True)
+
+
+def test_a_file_that_becomes_a_fifo_is_not_waited_for(
+    server: FakeServer, outputs: Outputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "work/outputs/file"
+    write(path, b"1")
+    about = path.stat()
+    path.unlink()
+    os.mkfifo(path)
+    found = iter([("outputs/file", str(path), (1, about.st_mtime_ns, about.st_ino))])
+    monkeypatch.setattr(outputs, "_found", lambda: found)
+    outputs.sweep(last=True)
+    assert server.files == {}
 
 
 def test_what_is_no_regular_file_is_told_once(
@@ -192,6 +235,16 @@ def test_many_small_files_go_in_few_requests(
     outputs.sweep()
     assert len(server.files) == 500
     assert len(server.exchanges) <= 4
+
+
+def test_a_request_has_a_bounded_number_of_files(
+    server: FakeServer, outputs: Outputs, tmp_path: Path
+) -> None:
+    for number in range(500):
+        write(tmp_path / f"work/outputs/{number}", b"")
+    outputs.sweep()
+    assert len(server.files) == 500
+    assert len(server.exchanges) == 3
 
 
 def write(path: Path, data: bytes) -> None:

@@ -345,3 +345,34 @@ def test_quoting(text: str) -> None:
 def dead_url() -> str:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         return f"http://127.0.0.1:{unused.getsockname()[1]}"
+
+
+def test_a_log_that_is_emptied_goes_on(
+    server: FakeServer, shipper: Shipper, tmp_path: Path
+) -> None:
+    path = tmp_path / "log"
+    for content in (
+        b"long first words\n",
+        b"second\n",
+        b"another\n",
+        b"another\nthird\n",
+        b"x",
+        b"y",
+        b"z\n",
+    ):
+        path.write_bytes(content)
+        assert shipper.put_log("r", LOG, "a", str(path)) == 0
+    assert bytes(server.logs[f"a/{LOG}"]) == b"long first words\nsecond\nanother\nthird\nxyz\n"
+
+
+def test_a_server_that_lost_what_was_emptied_gets_the_rest(
+    server: FakeServer, shipper: Shipper, tmp_path: Path
+) -> None:
+    path = tmp_path / "log"
+    for content in (b"long first words\n", b"second\n"):
+        path.write_bytes(content)
+        shipper.put_log("r", LOG, "a", str(path))
+    del server.logs[f"a/{LOG}"][4:]
+    path.write_bytes(b"second\nthird\n")
+    assert shipper.put_log("r", LOG, "a", str(path)) == 0
+    assert bytes(server.logs[f"a/{LOG}"]) == b"longsecond\nthird\n"

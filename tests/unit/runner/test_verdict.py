@@ -159,6 +159,27 @@ def test_an_exception_that_was_survived_is_not_the_cause() -> None:
     assert "exception" not in conclude(exited(3), (PLAIN + "giving up\n").encode(), WORK)["error"]
 
 
+def test_a_long_message_belongs_to_its_exception() -> None:
+    missing = "".join(f"\tsize mismatch for layer.{number}.weight\n" for number in range(300))
+    log = PLAIN.replace("bad value: 3\n", "Error(s) in loading state_dict:\n" + missing)
+    error = conclude(exited(1), log.encode(), WORK)["error"]
+    assert error["exception"] == "ValueError: Error(s) in loading state_dict"
+    assert (error["file"], error["line"]) == ("pkg/lib.py", 2)
+
+
+def test_a_message_of_many_bytes_is_cut() -> None:
+    log = PLAIN.replace("bad value: 3", "x" * 200_000).encode()
+    error = conclude(exited(1), log[-READ_BACK:], WORK)["error"]
+    assert error["exception"].startswith("ValueError: xxx")
+    assert len(error["exception"]) <= 500
+
+
+def test_an_exception_class_of_a_function() -> None:
+    log = PLAIN.replace("ValueError: bad", "main.<locals>.Bad: bad")
+    error = conclude(exited(1), log.encode(), WORK)["error"]
+    assert error["exception"] == "main.<locals>.Bad: bad value: 3"
+
+
 def test_an_exception_that_is_the_last_word_counts_with_any_code() -> None:
     assert conclude(exited(120), PLAIN.encode(), WORK)["error"]["file"] == "pkg/lib.py"
 
@@ -196,6 +217,21 @@ def test_a_kill_while_the_kernel_ran_out_of_memory(status: int) -> None:
 def test_a_memory_error_is_out_of_memory(name: str) -> None:
     log = PLAIN.replace("ValueError: bad value: 3", f"{name}: Unable to allocate 8 GiB")
     assert conclude(exited(1), log.encode(), WORK)["out_of_memory"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "subprocess.CalledProcessError: Command 'x' died with <Signals.SIGKILL: 9>.",
+        "RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.",
+        "concurrent.futures.process.BrokenProcessPool: A process was terminated abruptly",
+    ],
+)
+def test_a_worker_killed_for_its_memory(words: str) -> None:
+    log = PLAIN.replace("ValueError: bad value: 3", words).encode()
+    assert conclude(exited(1), log, WORK, memory_kills=True)["out_of_memory"]
+    assert not conclude(exited(1), log, WORK)["out_of_memory"]
+    assert not conclude(exited(1), PLAIN.encode(), WORK, memory_kills=True)["out_of_memory"]
 
 
 def test_another_signal_while_memory_ran_out_elsewhere() -> None:

@@ -3,8 +3,10 @@
 const API = "/api/v1";
 const main = document.getElementById("main");
 const chooser = document.getElementById("workspace");
+const notice = document.getElementById("notice");
 const ENDED = new Set(["Completed", "Failed", "Canceled"]);
 const IMAGES = /\.(png|jpe?g|gif|svg|webp)$/i;
+const LISTED = 100, POINTS = 1000, ROWS = 50, LOG = 500000;
 let page = new AbortController();
 
 // The token comes once behind the '#', which browsers never send, and stays in this tab.
@@ -26,9 +28,21 @@ async function call(path, options = {}) {
 }
 
 async function read(path) {
-  const text = await (await call(path)).text();
+  const text = await patiently(async () => (await call(path)).text());
   // Metrics may hold what JSON cannot: they are drawn as gaps.
   try { return JSON.parse(text); } catch { return JSON.parse(text.replace(/(?<=[:,\[])(NaN|-?Infinity)(?=[,\]}])/g, "null")); }
+}
+
+// A server that is away comes back: what is on the page stays.
+async function patiently(act) {
+  const { signal } = page;
+  for (;;) {
+    try { const found = await act(); notice.textContent = ""; return found; } catch (error) {
+      if (error instanceof Problem || signal.aborted) throw error;
+      notice.textContent = "The server does not answer; trying again. Any wherry command starts one.";
+      await pause(2000);
+    }
+  }
 }
 
 function make(tag, fields = {}, ...children) {
@@ -51,89 +65,160 @@ function lasted(run) {
 }
 const badge = (run) => make("span", { class: `status ${run.status}` }, run.status);
 const bytes = (size) => (size < 1000 ? `${size} B` : size < 1e6 ? `${(size / 1e3).toFixed(1)} kB` : `${(size / 1e6).toFixed(1)} MB`);
-const short = (value) => (typeof value === "number" ? String(Number(value.toPrecision(6))) : String(value));
+const short = (value) => (value === null ? "not a number" : typeof value === "number" ? String(Number(value.toPrecision(6))) : String(value));
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
-async function showList() {
+async function showList(experiment) {
   const signal = page.signal;
-  const body = make("tbody");
-  const head = ["run", "experiment", "status", "submitted", "took", ""].map((name) => make("th", {}, name));
-  main.replaceChildren(make("h1", {}, "Runs"), make("div", { class: "card" }, make("table", {}, make("thead", {}, make("tr", {}, ...head)), body)));
+  const body = make("tbody"), more = make("p", { class: "soft" });
+  document.title = `${experiment || "Runs"} - Wherry`;
+  main.replaceChildren(make("h1", {}, experiment ? `Runs of ${experiment}` : "Runs"),
+    experiment ? make("p", {}, make("a", { href: `#/${here()}` }, "all experiments")) : "", make("div", { class: "card" }, tableOf(body), more));
+  const query = `limit=${LISTED}` + (experiment ? `&experiment=${encodeURIComponent(experiment)}` : "");
   while (!signal.aborted) {
-    const found = await read(`/workspaces/${encodeURIComponent(chooser.value)}/runs?limit=100`);
+    const found = await read(`/workspaces/${encodeURIComponent(chooser.value)}/runs?${query}`);
     if (signal.aborted) return;
-    body.replaceChildren(...(found.items.length ? found.items.map(listed) : [make("tr", {}, make("td", { colspan: 6, class: "soft" }, "No runs yet. Start one with: wherry run train.py"))]));
+    body.replaceChildren(...found.items.map(listed));
+    more.textContent = !found.items.length ? `No runs ${experiment ? "here" : "yet"}. Start one with: wherry run train.py`
+      : found.next_cursor ? `The newest ${LISTED}; wherry job list shows all.` : "";
     await pause(2000);
   }
 }
 
+const here = (more = "") => `?workspace=${encodeURIComponent(chooser.value)}${more}`;
+
+function tableOf(body) {
+  const head = ["run", "experiment", "status", "submitted", "took", "message"].map((name) => make("th", {}, name));
+  return make("table", { class: "runs" }, make("thead", {}, make("tr", {}, ...head)), body);
+}
+
+const runLink = (id, text) => make("a", { href: `#/runs/${encodeURIComponent(id)}${here()}` }, text || id);
+const experimentLink = (name) => make("a", { href: `#/${here(`&experiment=${encodeURIComponent(name)}`)}` }, name);
+
 function listed(run) {
-  const name = run.display_name ? `${run.display_name} (${run.id})` : run.id;
   return make("tr", {},
-    make("td", {}, make("a", { href: `#/runs/${encodeURIComponent(run.id)}` }, name)),
-    make("td", {}, run.experiment), make("td", {}, badge(run)), make("td", {}, when(run.submitted_at)),
-    make("td", { class: "number" }, lasted(run)), make("td", { class: "soft" }, run.message));
+    make("td", { class: "run" }, runLink(run.id, run.display_name), run.display_name ? make("small", { class: "soft" }, run.id) : null),
+    make("td", { class: "experiment" }, experimentLink(run.experiment)), make("td", { class: "state" }, badge(run)),
+    make("td", { class: "when" }, when(run.submitted_at)), make("td", { class: "took" }, lasted(run)),
+    make("td", { class: "why soft" }, run.message));
 }
 
 async function showRun(id) {
   const signal = page.signal;
   const path = `/runs/${encodeURIComponent(id)}`;
-  const facts = make("div", { class: "card" }), curves = make("div", { class: "grid" }), images = make("div", { class: "grid images" });
-  const files = make("div", { class: "card" }), log = make("pre", { class: "log", tabindex: 0 });
+  const facts = make("div", { class: "card" }), metrics = make("div"), images = make("div", { class: "grid images" });
+  const children = make("div"), files = make("div", { class: "card" });
+  const output = make("div", { class: "card" }, make("h2", {}, "Log"), make("pre", { class: "log", tabindex: 0 }, "Nothing printed."));
   const title = make("h1", {}, id);
-  main.replaceChildren(title, facts, curves, images, make("div", { class: "card" }, make("h2", {}, "Log"), log), files);
-  const shown = new Map();
-  follow(path, log, signal);
+  main.replaceChildren(title, facts, metrics, images, output, children, files);
+  const shown = new Map(), state = { ended: false };
+  follow(path, output, state, signal);
   while (!signal.aborted) {
     const run = await read(path);
     if (signal.aborted) return;
+    state.ended = ENDED.has(run.status);
     title.textContent = run.display_name || run.id;
+    document.title = `${run.status}: ${title.textContent} - Wherry`;
     facts.replaceChildren(...describe(run, path));
-    drawMetrics(curves, (await read(`${path}/metrics`)).metrics);
     const stored = (await read(`${path}/files`)).items;
-    files.replaceChildren(make("h2", {}, "Files"), make("table", {}, ...stored.map((file) => fileRow(path, file))));
+    renew(children, (await read(`${path}/children`)).items, drawChildren);
+    renew(files, stored, (items) => [make("h2", {}, "Files"),
+      items.length ? make("table", {}, ...items.map((file) => fileRow(path, file))) : make("p", { class: "soft" }, "None kept.")]);
+    renew(metrics, (await read(`${path}/metrics`)).metrics, drawMetrics);
     await showImages(images, shown, path, stored);
-    if (ENDED.has(run.status)) return;
-    await pause(1000);
+    if (state.ended) return;
+    await pause(1000 + metrics.drawn.length / 500); // the larger the metrics, the more rarely
   }
 }
 
-function describe(run, path) {
-  const entries = [["status", badge(run)], ["run", run.id], ["experiment", run.experiment], ["target", run.target || "this program"],
-    ["submitted", when(run.submitted_at)], ["took", lasted(run)]];
-  if (run.message) entries.splice(1, 0, [ENDED.has(run.status) ? "because" : "now", run.message]);
-  if (run.spec) entries.push(["command", [run.spec.script || run.spec.command].concat(run.spec.arguments || []).flat().join(" ")]);
-  const labels = Object.entries(run.tags).map(([key, value]) => (value ? `${key}=${value}` : key)).join(", ");
-  if (labels) entries.push(["tags", labels]);
-  const list = make("dl", {}, ...entries.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
-  const stop = make("button", { class: "danger", onclick: () => call(`${path}/cancel`, { method: "POST" }) }, "Cancel");
-  return ENDED.has(run.status) ? [list] : [list, make("p", {}, stop)];
+// Redraws only what has changed, so that a selection or a scrolled table stays.
+function renew(place, data, draw) {
+  const text = JSON.stringify(data);
+  if (place.drawn !== text) { place.drawn = text; place.replaceChildren(...draw(data)); }
 }
 
-function drawMetrics(place, metrics) {
-  const drawn = Object.entries(metrics).filter(([, value]) => !String(value).startsWith("aml://"));
-  const charts = drawn.map(([name, value]) => {
-    const numbers = Array.isArray(value) && value.every((each) => each === null || typeof each === "number");
-    const last = Array.isArray(value) ? value[value.length - 1] : value;
-    const text = typeof last === "object" && last !== null ? JSON.stringify(last).slice(0, 60) : short(last);
-    const chart = make("div", { class: "chart" }, make("span", { class: "value" }, text), make("h2", {}, name));
-    if (numbers && value.length > 1) chart.append(line(value), bounds(value));
-    return chart;
-  });
-  place.replaceChildren(...charts);
+function describe(run, path) {
+  const ended = ENDED.has(run.status), spec = run.spec || {}, error = run.error || {};
+  const commit = run.properties["azureml.git.commit"], changed = run.properties["azureml.git.dirty"] === "True";
+  const entries = [
+    ["status", badge(run)], [ended ? "because" : "now", run.message],
+    ["line", error.source ? make("code", {}, `${error.file}:${error.line}: ${error.source}`) : null],
+    ["run", run.id], ["parent", run.parent_id ? runLink(run.parent_id) : null], ["experiment", experimentLink(run.experiment)],
+    ["target", run.target || "this program"], ["submitted", when(run.submitted_at)], [ended ? "took" : "so far", lasted(run)],
+    ["command", [spec.script || spec.command || []].concat(spec.arguments || []).flat().join(" ")],
+    ["python", (spec.environment || {}).interpreter_path], ["commit", commit ? commit.slice(0, 12) + (changed ? " (with changes)" : "") : ""],
+    ["tags", Object.entries(run.tags).map(([key, value]) => (value ? `${key}=${value}` : key)).join(", ")],
+  ].filter(([, value]) => value);
+  const list = make("dl", {}, ...entries.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
+  const cancel = (event) => {
+    event.target.disabled = true;
+    call(`${path}/cancel`, { method: "POST" }).catch((error) => { notice.textContent = error.message; });
+  };
+  return ended ? [list] : [list, make("p", {}, make("button", { class: "danger", onclick: cancel }, "Cancel"))];
 }
+
+function drawChildren(children) {
+  if (!children.length) return [];
+  return [make("div", { class: "card" }, make("h2", {}, "Child runs"), tableOf(make("tbody", {}, ...children.map(listed))))];
+}
+
+function drawMetrics(metrics) {
+  const values = [], charts = [], tables = [];
+  for (const [name, value] of Object.entries(metrics)) {
+    if (String(value).startsWith("aml://")) continue; // a picture: shown below
+    const many = Array.isArray(value) && value.length > 1;
+    if (many && value.every((each) => each === null || typeof each === "number")) charts.push(chart(name, value));
+    else if (value !== null && typeof value === "object" && !Array.isArray(value)) tables.push(metricTable(name, value));
+    else values.push(make("dt", {}, name), make("dd", {}, [value].flat().map(short).join(", ")));
+  }
+  return [
+    values.length ? make("div", { class: "card" }, make("h2", {}, "Metrics"), make("dl", {}, ...values)) : "",
+    make("div", { class: "grid" }, ...charts), make("div", { class: "grid" }, ...tables),
+  ];
+}
+
+function chart(name, values) {
+  const last = values[values.length - 1];
+  return make("div", { class: "chart" }, make("span", { class: "value" }, short(last)),
+    make("h2", { title: name }, name), line(values), bounds(values));
+}
+
+function metricTable(name, columns) {
+  const lists = Object.values(columns).map((column) => [column].flat());
+  const rows = Math.max(0, ...lists.map((column) => column.length));
+  const cell = (value) => make("td", { class: typeof value === "number" ? "number" : null }, value === undefined || value === null ? "" : short(value));
+  const body = Array.from({ length: Math.min(rows, ROWS) }, (_, row) => make("tr", {}, ...lists.map((column) => cell(column[row]))));
+  const head = Object.keys(columns).map((column, at) => make("th", { class: typeof lists[at][0] === "number" ? "number" : null }, column));
+  return make("div", { class: "chart wide" }, make("h2", { title: name }, name), make("table", {}, make("tr", {}, ...head), ...body),
+    rows > ROWS ? make("small", { class: "soft" }, `the first ${ROWS} of ${rows} rows`) : null);
+}
+
+const least = (values) => values.reduce((a, b) => (b < a ? b : a));
+const most = (values) => values.reduce((a, b) => (b > a ? b : a));
 
 function bounds(values) {
   const known = values.filter((value) => value !== null);
-  const text = `${values.length} values, from ${short(Math.min(...known))} to ${short(Math.max(...known))}`;
+  const text = known.length ? `${values.length} values, from ${short(least(known))} to ${short(most(known))}` : `${values.length} values, none a number`;
   return make("small", { class: "soft" }, text);
+}
+
+// At most two points, the least and the most, for each of POINTS stretches.
+function thin(values) {
+  const points = values.map((value, index) => [index, value]);
+  const size = Math.ceil(values.length / POINTS);
+  if (size < 3) return points;
+  return Array.from({ length: Math.ceil(points.length / size) }, (_, at) => {
+    const known = points.slice(at * size, (at + 1) * size).filter(([, value]) => value !== null);
+    if (!known.length) return [[at * size, null]];
+    return [known.reduce((a, b) => (b[1] < a[1] ? b : a)), known.reduce((a, b) => (b[1] > a[1] ? b : a))].sort((a, b) => a[0] - b[0]);
+  }).flat();
 }
 
 function line(values) {
   const known = values.filter((value) => value !== null);
-  const low = Math.min(...known), span = Math.max(...known) - low || 1;
+  const low = known.length ? least(known) : 0, span = known.length ? most(known) - low || 1 : 1;
   let open = false;
-  const steps = values.map((value, index) => {
+  const steps = thin(values).map(([index, value]) => {
     if (value === null) { open = false; return ""; }
     const word = open ? "L" : "M"; open = true;
     return `${word}${((index / (values.length - 1)) * 100).toFixed(2)} ${(95 - ((value - low) / span) * 90).toFixed(2)}`;
@@ -161,31 +246,47 @@ async function showImages(place, shown, path, stored) {
   for (const file of stored.filter((each) => IMAGES.test(each.path) && each.size < 2e7)) {
     if (shown.get(file.path) === file.digest) continue;
     shown.set(file.path, file.digest);
-    const url = URL.createObjectURL(await (await call(fileUrl(path, file.path))).blob());
-    place.append(make("div", { class: "chart" }, make("h2", {}, file.path), make("img", { src: url, alt: file.path })));
+    const data = await (await call(fileUrl(path, file.path))).blob();
+    // Browsers tell the other kinds from their bytes.
+    const url = URL.createObjectURL(/\.svg$/i.test(file.path) ? data.slice(0, data.size, "image/svg+xml") : data);
+    const drawn = [...place.querySelectorAll("img")].find((image) => image.alt === file.path);
+    if (drawn) { URL.revokeObjectURL(drawn.src); drawn.src = url; continue; }
+    const gone = (event) => event.target.parentElement.remove(); // half written, or no picture after all
+    place.append(make("div", { class: "chart" }, make("h2", { title: file.path }, file.path), make("img", { onerror: gone, src: url, alt: file.path })));
   }
 }
 
-async function follow(path, log, signal) {
-  const decoder = new TextDecoder();
-  let offset = 0;
+async function follow(path, place, state, signal) {
+  const log = place.querySelector("pre"), decoder = new TextDecoder();
+  let offset = 0, text = "";
   while (!signal.aborted) {
     try {
       const reply = await call(`${path}/logs/user_logs/std_log.txt?follow=true&offset=${offset}`, { signal });
       const reader = reply.body.getReader();
+      const { ended } = state;
       for (;;) {
         const { done, value } = await reader.read();
-        if (done) return;
+        if (done) break;
         offset += value.length;
+        text = settle(text, decoder.decode(value, { stream: true }));
+        if (text.length > LOG) { text = text.slice(-LOG); place.firstChild.textContent = "Log (its end; the whole is among the files)"; }
         const low = log.scrollTop + log.clientHeight >= log.scrollHeight - 20;
-        log.textContent = (log.textContent + decoder.decode(value, { stream: true })).slice(-500000);
+        log.textContent = text;
         if (low) log.scrollTop = log.scrollHeight;
       }
+      if (ended) return;
     } catch (error) {
       if (signal.aborted || error instanceof Problem) return;
-      await pause(1000);
     }
+    await pause(1000);
   }
+}
+
+// Adds to a log as a terminal would: a carriage return overwrites its line, colours are left out.
+function settle(text, fresh) {
+  const start = text.lastIndexOf("\n") + 1;
+  const tail = (text.slice(start) + fresh).replace(/\x1b\[[0-9;?]*[A-Za-z]/g, "").replace(/\r+\n/g, "\n").replace(/[^\n]*\r(?=[^\r\n])/g, "");
+  return text.slice(0, start) + tail;
 }
 
 function askForToken(error) {
@@ -206,14 +307,14 @@ async function start() {
     const names = (await read("/workspaces")).items.map((each) => each.name);
     const wanted = chosen ? decodeURIComponent(chosen[1]) : sessionStorage.getItem("workspace");
     chooser.replaceChildren(...names.map((name) => make("option", {}, name)));
-    chooser.value = names.includes(wanted) ? wanted : names[0];
-    const run = location.hash.match(/#\/runs\/([^?&]+)/);
-    await (run ? showRun(decodeURIComponent(run[1])) : showList());
+    chooser.value = names.includes(wanted) ? wanted : names.includes("default") ? "default" : names[0];
+    sessionStorage.setItem("workspace", chooser.value);
+    const run = location.hash.match(/#\/runs\/([^?&]+)/), experiment = location.hash.match(/[?&]experiment=([^&]+)/);
+    await (run ? showRun(decodeURIComponent(run[1])) : showList(experiment && decodeURIComponent(experiment[1])));
   } catch (error) {
     if (signal.aborted) return;
     if (error.status === 401) { askForToken(error); return; }
-    main.replaceChildren(make("div", { class: "card" }, make("h1", {}, error.message), make("p", { class: "soft" }, error.hint || "The page tries again in a moment.")));
-    if (!(error instanceof Problem)) { await pause(2000); if (!signal.aborted) start(); }
+    main.replaceChildren(make("div", { class: "card" }, make("h1", {}, error.message), make("p", { class: "soft" }, error.hint || "")));
   }
 }
 
