@@ -75,6 +75,21 @@ def test_only_digests_name_blobs(blobs: FolderBlobStore, digest: str) -> None:
         blobs.open(digest)
 
 
+def test_many_at_once(blobs: FolderBlobStore, tmp_path: Path) -> None:
+    contents = [b"%d" % (number % 50) for number in range(100)]
+    stored = blobs.put_many((None, [content]) for content in contents)
+    assert [blob.digest for blob in stored] == [
+        hashlib.sha256(each).hexdigest() for each in contents
+    ]
+    assert len(list(blobs.digests())) == 50
+    with blobs.open(stored[7].digest) as file:
+        assert file.read() == b"7"
+    with pytest.raises(UserErrorException):
+        blobs.put_many([(None, [b"fine"]), ("0" * 64, [b"not that"])])
+    assert not blobs.has(hashlib.sha256(b"fine").hexdigest())
+    assert list((tmp_path / "blobs" / "incoming").iterdir()) == []
+
+
 def test_many_writers_of_one_blob(blobs: FolderBlobStore) -> None:
     threads = [threading.Thread(target=blobs.put, args=([b"same" * 10000],)) for _ in range(8)]
     for thread in threads:

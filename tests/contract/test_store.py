@@ -17,10 +17,10 @@ from wherry.core.errors import ConflictError, NotFoundError, UserErrorException,
 from wherry.core.lifecycle import Reason, Status
 from wherry.core.metrics import Logged
 from wherry.core.placement import Placement
-from wherry.core.records import Page
+from wherry.core.records import Page, RunFile
 from wherry.core.resources import Resources
 from wherry.store import attempts, files, leases, listing, runs, tokens, tracking, workspaces
-from wherry.store.database import Database
+from wherry.store.database import Database, sqlite_url
 from wherry.store.listing import Filter
 from wherry.store.migrate import migrate
 from wherry.store.tables import ORDERS, events
@@ -280,13 +280,24 @@ def test_metrics_come_back_exactly_and_in_order(database: Database) -> None:
     assert [point["step"] for point in history] == list(range(6))
 
 
+@pytest.mark.parametrize("name", ["plain", "a b", "%41", "ü?x=1#y", "a'b"])
+def test_any_folder_may_hold_the_database(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    database = Database(sqlite_url(tmp_path / name / "wherry.db"))
+    migrate(database)
+    database.close()
+    assert (tmp_path / name / "wherry.db").exists()
+
+
 def test_files_are_replaced_by_name(database: Database) -> None:
     with database.write() as connection:
-        files.put(connection, "r", "outputs/a", "d" * 64, 1, NOW)
-        files.put(connection, "r", "outputs/a", "e" * 64, 2, NOW)
-        assert [(f.path, f.size) for f in files.every(connection, "r")] == [("outputs/a", 2)]
+        both = [RunFile("outputs/a", 1, "d" * 64, NOW), RunFile("outputs/b", 1, "d" * 64, NOW)]
+        files.put_many(connection, "r", both)
+        files.put_many(connection, "r", [RunFile("outputs/a", 2, "e" * 64, NOW)])
+        found = [(each.path, each.size) for each in files.every(connection, "r")]
+        assert found == [("outputs/a", 2), ("outputs/b", 1)]
         with pytest.raises(NotFoundError):
-            files.get(connection, "r", "outputs/b")
+            files.get(connection, "r", "outputs/c")
 
 
 def test_a_lease_has_one_owner_until_it_lapses(database: Database) -> None:

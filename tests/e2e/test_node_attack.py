@@ -27,7 +27,7 @@ time.sleep(0.5)
 
 IN_THE_WAY = """
 import os
-os.makedirs("outputs")
+os.rmdir("logs")
 os.symlink("/etc", "logs")
 open("outputs/kept", "w").write("kept")
 os.chmod("..", 0)

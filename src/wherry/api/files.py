@@ -64,11 +64,8 @@ async def write_files(
     """Many small files at once, framed as ``<percent-encoded path> <size>\\n<bytes>``."""
 
     def store(body: Iterator[bytes]) -> int:
-        stored = 0
-        for name, chunks in frames(body):
-            files.put(plane, run_id, unquote(name), chunks)
-            stored += 1
-        return stored
+        named = ((unquote(name), chunks) for name, chunks in frames(body))
+        return len(files.put_many(plane, run_id, named))
 
     return {"stored": await with_body(request, plane.settings.max_file_bytes, store)}
 

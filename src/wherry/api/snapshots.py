@@ -33,11 +33,7 @@ async def store_blobs(request: Request, plane: PlaneDep, _caller: CallerDep) -> 
     """Contents framed as ``<sha256> <size>\\n<bytes>``; each digest is verified."""
 
     def store(body: Iterator[bytes]) -> int:
-        stored = 0
-        for digest, chunks in frames(body):
-            plane.blobs.put(chunks, expected=digest)
-            stored += 1
-        return stored
+        return len(plane.blobs.put_many(frames(body)))
 
     return {"stored": await with_body(request, plane.settings.max_file_bytes, store)}
 

@@ -24,6 +24,13 @@ class BlobStore(Protocol):
         """
         ...
 
+    def put_many(self, contents: Iterable[tuple[str | None, Iterable[bytes]]]) -> list[Blob]:
+        """Store each content, expected or not, in less time than one by one.
+
+        A content is read to its end before the next one is asked for.
+        """
+        ...
+
     def open(self, digest: str) -> BinaryIO:
         """Raises ``NotFoundError`` for an unknown digest."""
         ...

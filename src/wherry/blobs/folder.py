@@ -16,12 +16,16 @@ from typing import BinaryIO
 from wherry.core.errors import ConflictError, NotFoundError, UserErrorException
 
 from .base import Blob
+from .syncing import sync_all
 
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 
 
 class FolderBlobStore:
-    """One file per blob, made under a temporary name, synced, then renamed."""
+    """One file per blob, made under a temporary name, synced, then renamed.
+
+    The files of ``put_many`` are synced together, which takes the disk little longer than one.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -29,15 +33,19 @@ class FolderBlobStore:
         self._incoming.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def put(self, chunks: Iterable[bytes], *, expected: str | None = None) -> Blob:
-        descriptor, name = tempfile.mkstemp(dir=self._incoming)
+        return self.put_many([(expected, chunks)])[0]
+
+    def put_many(self, contents: Iterable[tuple[str | None, Iterable[bytes]]]) -> list[Blob]:
+        folder = Path(tempfile.mkdtemp(dir=self._incoming))
         try:
-            with os.fdopen(descriptor, "wb") as file:
-                digest, size = _copy(chunks, file)
-                _check(digest, expected)
-                self._keep(file, name, digest)
+            received = [
+                _receive(folder / str(number), expected, chunks)
+                for number, (expected, chunks) in enumerate(contents)
+            ]
+            self._keep(folder, received)
         finally:
-            Path(name).unlink(missing_ok=True)
-        return Blob(digest, size)
+            shutil.rmtree(folder, ignore_errors=True)
+        return received
 
     def open(self, digest: str) -> BinaryIO:
         try:
@@ -66,14 +74,19 @@ class FolderBlobStore:
         for shard in sorted(self._root.glob("[0-9a-f][0-9a-f]")):
             yield from (path.name for path in shard.iterdir())
 
-    def _keep(self, file: BinaryIO, name: str, digest: str) -> None:
-        if self.has(digest):  # and is not stale now: it is about to be referred to
-            return
-        path = self._path(digest)
-        file.flush()
-        os.fsync(file.fileno())
-        path.parent.mkdir(exist_ok=True, mode=0o700)
-        os.replace(name, path)
+    def _keep(self, folder: Path, received: list[Blob]) -> None:
+        fresh = [
+            (folder / str(number), blob.digest)
+            for number, blob in enumerate(received)
+            if not self.has(blob.digest)  # which is not stale now: it is about to be referred to
+        ]
+        sync_all([path for path, _ in fresh])
+        for path, digest in fresh:
+            try:
+                path.rename(self._path(digest))
+            except FileNotFoundError:
+                self._path(digest).parent.mkdir(exist_ok=True, mode=0o700)
+                path.rename(self._path(digest))
 
     def _path(self, digest: str) -> Path:
         if not _DIGEST.match(digest):
@@ -128,13 +141,16 @@ class FolderLogStore:
         return self._root / name[:2] / name / "log"
 
 
-def _copy(chunks: Iterable[bytes], file: BinaryIO) -> tuple[str, int]:
+def _receive(path: Path, expected: str | None, chunks: Iterable[bytes]) -> Blob:
     digest, size = hashlib.sha256(), 0
-    for chunk in chunks:
-        digest.update(chunk)
-        file.write(chunk)
-        size += len(chunk)
-    return digest.hexdigest(), size
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        for chunk in chunks:
+            digest.update(chunk)
+            file.write(chunk)
+            size += len(chunk)
+    _check(digest.hexdigest(), expected)
+    return Blob(digest.hexdigest(), size)
 
 
 def _check(digest: str, expected: str | None) -> None:

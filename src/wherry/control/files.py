@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sqlalchemy import Connection
@@ -20,16 +20,34 @@ _ALIASES = {"azureml-logs/70_driver_log.txt": STD_LOG, "std_log.txt": STD_LOG}
 
 
 def put(plane: Plane, run_id: str, path: str, chunks: Iterable[bytes]) -> RunFile:
-    _check_name(path)
+    return put_many(plane, run_id, [(path, chunks)])[0]
+
+
+def put_many(
+    plane: Plane, run_id: str, contents: Iterable[tuple[str, Iterable[bytes]]]
+) -> list[RunFile]:
+    """All of them or none. Each content is read before the next is asked for."""
     with plane.database.read() as connection:
         runs.get(connection, run_id)
-    blob = plane.blobs.put(chunks)
+    paths: list[str] = []
+
+    def checked() -> Iterator[tuple[None, Iterable[bytes]]]:
+        for path, chunks in contents:
+            _check_name(path)
+            paths.append(path)
+            yield None, chunks
+
+    blobs = plane.blobs.put_many(checked())
     now = plane.now()
+    stored = {
+        path: RunFile(path, blob.size, blob.digest, now)
+        for path, blob in zip(paths, blobs, strict=True)
+    }
     with plane.write() as connection:
         runs.get(connection, run_id, lock=True)
-        files.put(connection, run_id, path, blob.digest, blob.size, now)
+        files.put_many(connection, run_id, list(stored.values()))
     plane.changed(run_id)
-    return RunFile(path, blob.size, blob.digest, now)
+    return [stored[path] for path in paths]
 
 
 def _check_name(path: str) -> None:

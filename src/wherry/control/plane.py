@@ -25,7 +25,7 @@ from wherry.core.settings import Settings
 from wherry.drivers.base import Driver
 from wherry.drivers.local import LocalDriver
 from wherry.store import tokens, workspaces
-from wherry.store.database import Database
+from wherry.store.database import Database, sqlite_url
 from wherry.store.migrate import migrate
 
 from .signals import Signals
@@ -118,7 +118,7 @@ def open_plane(settings: Settings) -> Plane:
     """Everything from one home folder, migrated and ready."""
     home = Path(settings.home)
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    database = Database(settings.database_url or f"sqlite:///{home / 'wherry.db'}")
+    database = Database(settings.database_url or sqlite_url(home / "wherry.db"))
     try:
         migrate(database)
     except SQLAlchemyError as error:

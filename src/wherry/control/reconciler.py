@@ -82,11 +82,15 @@ class Reconciler:
         self._notice_absence()
         if not self._hold_lease():
             return
-        self._admit()
-        self._launch()
-        self._cancel()
-        self._look()
-        self._sweep()
+        trouble: TargetUnavailableError | None = None
+        for step in (self._admit, self._launch, self._cancel, self._look, self._sweep):
+            try:
+                step()
+            except TargetUnavailableError as error:
+                # A disk too full to start anything is freed by clearing away what ended.
+                trouble = error
+        if trouble is not None:
+            raise trouble
 
     def _loop(self) -> None:
         pause = TICK_S

@@ -49,8 +49,14 @@ def finish(
     detail: str = "",
 ) -> None:
     """Move the run, tell why, and take its open children along when it ends."""
-    limit_s = (run.spec or {}).get("max_run_duration_s")
-    sentence, error = endings.describe(decision.reason, exit, detail=detail, limit_s=limit_s)
+    spec = run.spec or {}
+    sentence, error = endings.describe(
+        decision.reason,
+        exit,
+        detail=detail,
+        limit_s=spec.get("max_run_duration_s"),
+        interpreter=spec.get("environment", {}).get("interpreter_path", ""),
+    )
     change = Change(decision.reason, sentence, error, *_times(plane, run, exit))
     runs.move(connection, run, decision.status, plane.now(), change)
     plane.changed(run.id)

@@ -14,9 +14,10 @@ def describe(
     *,
     detail: str = "",
     limit_s: object = None,
+    interpreter: str = "",
 ) -> Tuple[str, Optional[Dict[str, Any]]]:
     """The sentence, and the error object (None for a success or a cancel)."""
-    sentence = _sentence(reason, exit, detail, limit_s)
+    sentence = _sentence(reason, exit, detail, limit_s) + _remedy(reason, exit, interpreter)
     if reason in (None, Reason.SUCCEEDED, Reason.CANCELED):
         return sentence, None
     error: Dict[str, Any] = dict(exit.error) if exit is not None and exit.error else {}
@@ -64,6 +65,19 @@ def _sentence(
     if reason is Reason.CLIENT_LOST:
         return "the program that logged this run was not heard of again"
     return detail or "failed"
+
+
+def _remedy(reason: Optional[Reason], exit: Optional[ExitRecord], interpreter: str) -> str:
+    """What helps with the two failures that nearly everyone meets on the first day."""
+    error = exit.error if exit is not None and exit.error else {}
+    exception = str(error.get("exception") or "")
+    if reason is not Reason.EXIT_CODE:
+        return ""
+    if exception.startswith("ModuleNotFoundError:") and interpreter:
+        return f"; it ran in {interpreter}, --env names another Python"
+    if exception.startswith("FileNotFoundError:") and "'/" not in exception:
+        return "; a run sees the files of its snapshot, without those that ignore files name"
+    return ""
 
 
 def _cause(exit: Optional[ExitRecord]) -> str:

@@ -10,8 +10,8 @@ from .courier import Courier
 from .environment import command_environment
 from .evidence import MemoryKills
 from .folder import Folder, tell
-from .light import TYPE_CHECKING, become_subreaper, signal
-from .outputs import Outputs, Sweeper
+from .light import TYPE_CHECKING, become_subreaper, signal, suppress
+from .outputs import WATCHED, Outputs, Sweeper
 from .shipping import AwayError, RejectedError, Shipper, quote
 from .verdict import READ_BACK, conclude
 from .workspace import SetupError, unpack
@@ -86,10 +86,17 @@ class _Attempt:
                 self._fetch(str(self._manifest["snapshot_id"]))
             else:
                 os.makedirs(self._folder.work, exist_ok=True)
+            self._make_watched()
         except OSError as error:
             raise SetupError(f"the attempt's folder cannot be used: {error}") from None
         finally:
             self._signals.on_ask = None
+
+    def _make_watched(self) -> None:
+        """The folders that are kept are there for the command, as Azure ML has them."""
+        for name in WATCHED:
+            with suppress(FileExistsError):  # whatever the snapshot has of that name
+                os.mkdir(f"{self._folder.work}/{name}")
 
     def _fetch(self, snapshot_id: str) -> None:
         try:

@@ -21,6 +21,7 @@ PATIENCE_S = 7 * 86400.0
 
 _FIRST_DELAY_S = 0.2
 _LAST_DELAY_S = 10.0
+_LOOK_EVERY_S = 0.5
 _PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 _FINAL = frozenset({401, 403, 404, 410})
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
@@ -95,6 +96,7 @@ class Shipper:
         self._away = False
         self._hurried = False
         self._turn = _thread.allocate_lock()
+        self._server_version: Optional[Tuple[int, int]] = None
         self._alarm = _thread.allocate_lock()
         self._alarm.acquire()
 
@@ -307,19 +309,26 @@ class Shipper:
         if not self._away:
             self._away = True
             self._tell(f"the server at {self._url} does not answer ({problem}); trying again")
-        if not self._locate():
-            self._alarm.acquire(timeout=delay)
+        until = time.monotonic() + delay
+        while not self._locate() and time.monotonic() < until:
+            if self._alarm.acquire(timeout=min(_LOOK_EVERY_S, delay)):
+                return  # hurried
 
     def _locate(self) -> bool:
-        """Whether the server's file names another address than the one that was tried."""
+        """Whether a server has written its address since the last look, the same or another."""
         if not self._server_file:
             return False
         try:
+            about = os.stat(self._server_file)
+            version = (about.st_mtime_ns, about.st_ino)
+            if version == self._server_version:
+                return False
             with open(self._server_file, encoding="utf-8") as file:
                 url = loads(file.read()).get("url")
         except (OSError, ValueError, AttributeError):
             return False
-        if not isinstance(url, str) or not url or url == self._url:
+        first, self._server_version = self._server_version is None, version
+        if not isinstance(url, str) or not url or (first and url == self._url):
             return False
         self._url = url
         return True

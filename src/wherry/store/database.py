@@ -6,7 +6,9 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
@@ -23,6 +25,11 @@ def batches(items: Iterable[T], size: int = 1000) -> Iterator[list[T]]:
     left = iter(items)
     while batch := list(islice(left, size)):
         yield batch
+
+
+def sqlite_url(path: Path) -> str:
+    """The address of a database file, whatever characters its path has."""
+    return f"sqlite:///{quote(str(path))}"
 
 
 class Database:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from wherry.core.errors import NotFoundError
 from wherry.core.records import RunFile
@@ -14,16 +13,28 @@ from wherry.core.records import RunFile
 from .database import batches
 from .tables import files
 
+_ADD = insert(files)
+_REMOVE = delete(files).where(
+    files.c.run_id == bindparam("of"), files.c.path == bindparam("called")
+)
 
-def put(
-    connection: Connection, run_id: str, path: str, digest: str, size: int, now: datetime
-) -> None:
-    connection.execute(delete(files).where(files.c.run_id == run_id, files.c.path == path))
-    connection.execute(
-        insert(files).values(
-            run_id=run_id, path=path, digest=digest, size_bytes=size, modified_at=now
-        )
-    )
+
+def put_many(connection: Connection, run_id: str, records: Sequence[RunFile]) -> None:
+    """Each in the place of what had its name; no name twice."""
+    if not records:
+        return
+    connection.execute(_REMOVE, [{"of": run_id, "called": each.path} for each in records])
+    rows = [
+        {
+            "run_id": run_id,
+            "path": each.path,
+            "digest": each.digest,
+            "size_bytes": each.size,
+            "modified_at": each.modified_at,
+        }
+        for each in records
+    ]
+    connection.execute(_ADD, rows)
 
 
 def find(connection: Connection, run_id: str, path: str) -> RunFile | None:

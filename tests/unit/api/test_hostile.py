@@ -237,7 +237,7 @@ def test_a_full_disk_is_told(
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(plane.blobs, "put", full)
+    monkeypatch.setattr(plane.blobs, "put_many", full)
     reply = api.put(f"runs/{run_id}/files/outputs/a", content=b"x")
     assert "disk is full" in problem(reply, 503)["detail"]
 

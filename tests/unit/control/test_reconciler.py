@@ -182,6 +182,51 @@ def test_an_outage_at_launch_is_told_and_tried_again(world: World) -> None:
     assert world.backend.starts == {world.attempt(run_id).id: 1}
 
 
+class NoRoom(MemoryDriver):
+    """Its disk is too full to start anything."""
+
+    def submit(self, launch: Launch) -> Handle:
+        raise TargetUnavailableError("no space left on device")
+
+
+def test_a_target_that_cannot_start_anything_still_ends_and_clears(world: World) -> None:
+    ended, canceled = world.submit(), world.submit()
+    world.tick()
+    world.begin(ended)
+    world.begin(canceled)
+    report(world.plane, world.attempt(ended).id, {"exit": {"exit_code": 0}})
+    runs.cancel(world.plane, canceled)
+    waiting = world.submit()
+    world.restart(NoRoom(world.backend))
+    for _ in range(5):
+        with pytest.raises(TargetUnavailableError):
+            world.tick(5)
+    assert world.attempt(ended).released_at is not None
+    assert world.attempt(canceled).cancel_sent_at is not None
+    assert world.status(waiting) == "Starting"
+
+
+def test_a_run_ended_when_its_command_did(world: World) -> None:
+    run_id = world.submit()
+    world.tick()
+    began = world.clock.now() + timedelta(seconds=1)
+    ended = began + timedelta(seconds=3)
+    world.clock.pass_s(3600)
+    exit = {"exit_code": 0, "started_at": began.timestamp(), "ended_at": ended.timestamp()}
+    report(world.plane, world.attempt(run_id).id, {"exit": exit})
+    run = runs.show(world.plane, run_id)
+    assert (run.started_at, run.ended_at) == (began, ended)
+
+
+def test_a_clock_that_is_wrong_makes_no_end_in_the_future(world: World) -> None:
+    run_id = world.submit()
+    world.tick()
+    exit = {"exit_code": 0, "started_at": 1.0, "ended_at": 4e9}
+    report(world.plane, world.attempt(run_id).id, {"exit": exit})
+    run = runs.show(world.plane, run_id)
+    assert (run.started_at, run.ended_at) == (run.submitted_at, world.clock.now())
+
+
 def test_silence_is_not_an_end(world: World) -> None:
     run_id = world.submit()
     world.tick()

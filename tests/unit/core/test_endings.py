@@ -51,3 +51,22 @@ def test_the_error_keeps_what_the_runner_found() -> None:
     _, error = describe(Reason.SIGNAL, ExitRecord(signal=9))
     assert error is not None
     assert error["signal"] == "SIGKILL"
+
+
+@pytest.mark.parametrize(
+    ("exception", "words"),
+    [
+        ("ModuleNotFoundError: No module named 'torch'", "it ran in /opt/python, --env names"),
+        ("FileNotFoundError: [Errno 2] No such file: 'data/x.csv'", "the files of its snapshot"),
+    ],
+)
+def test_first_day_failures_come_with_a_remedy(exception: str, words: str) -> None:
+    exit = ExitRecord(exit_code=1, error={"exception": exception})
+    told, _ = describe(Reason.EXIT_CODE, exit, interpreter="/opt/python")
+    assert words in told
+
+
+def test_a_missing_absolute_path_is_not_the_snapshots_fault() -> None:
+    exit = ExitRecord(exit_code=1, error={"exception": "FileNotFoundError: '/data/x.csv'"})
+    told, _ = describe(Reason.EXIT_CODE, exit, interpreter="/opt/python")
+    assert told.endswith("'/data/x.csv'")

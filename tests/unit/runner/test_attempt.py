@@ -146,7 +146,7 @@ def test_on_every_python(
     attempt.env["WHERRY_CACHE"] = str(tmp_path / "cache")
     script = """\
 import os, sys, json
-os.makedirs("outputs")
+os.makedirs("outputs", exist_ok=True)
 open("outputs/model.bin", "wb").write(b"m" * 100000)
 open("outputs/small.txt", "w").write("s")
 with open(os.environ["WHERRY_SPOOL"] + "/spool/metrics.1.jsonl", "w") as spool:
@@ -242,7 +242,7 @@ def test_a_second_runner_leaves_at_once(attempt: Attempt, server: FakeServer) ->
 
 
 def test_nothing_is_reported_without_a_server(attempt: Attempt, server: FakeServer) -> None:
-    attempt.start(["/bin/sh", "-c", "mkdir outputs; echo 1 > outputs/x; exit 4"], server="")
+    attempt.start(["/bin/sh", "-c", "echo 1 > outputs/x; exit 4"], server="")
     assert attempt.finish()["exit_code"] == 4
     assert server.exchanges == []
 
@@ -327,7 +327,7 @@ def test_a_flood_takes_little_memory(attempt: Attempt, server: FakeServer) -> No
 def test_files_go_up_while_the_command_runs(attempt: Attempt, server: FakeServer) -> None:
     code = """\
 import os, time
-os.makedirs("outputs/sub"); os.makedirs("logs")
+os.makedirs("outputs/sub")
 open("outputs/early", "w").write("1"); open("logs/train.log", "w").write("log")
 folder = os.environ["WHERRY_SPOOL"] + "/files/plots"
 os.makedirs(folder); open(folder + "/roc.png", "w").write("png")
@@ -347,7 +347,7 @@ open("outputs/sub/late", "w").write("2"); open("outputs/early", "w").write("chan
 
 
 def test_what_could_not_be_kept_is_told_to_the_user(attempt: Attempt, server: FakeServer) -> None:
-    attempt.start(["/bin/sh", "-c", "mkdir outputs; mkfifo outputs/fifo; echo 1 > outputs/x"])
+    attempt.start(["/bin/sh", "-c", "mkfifo outputs/fifo; echo 1 > outputs/x"])
     assert attempt.finish()["exit_code"] == 0
     told = server.files.pop("system_logs/runner.log").decode()
     assert told.endswith("'outputs/fifo' is not kept: it is not a regular file\n")
@@ -505,7 +505,7 @@ print("before", flush=True)
 while not os.path.exists("away"): time.sleep(0.01)
 spool = open(os.environ["WHERRY_SPOOL"] + "/spool/metrics.9.jsonl", "w")
 for number in range(1000): print(number); spool.write("%d\\n" % number)
-os.makedirs("outputs"); open("outputs/x", "w").write("x")
+open("outputs/x", "w").write("x")
 """
     attempt.start(python(code))
     until(lambda: server.log == b"before\n")
@@ -540,7 +540,7 @@ def test_a_server_that_moves_is_followed(attempt: Attempt, tmp_path: Path) -> No
 
 def test_a_server_that_knows_it_no_more_is_left_alone(attempt: Attempt, server: FakeServer) -> None:
     server.fail = lambda _method, _path: 410
-    record = attempt.start(["/bin/sh", "-c", "mkdir outputs; echo 1 > outputs/x"]).finish()
+    record = attempt.start(["/bin/sh", "-c", "echo 1 > outputs/x"]).finish()
     assert record["exit_code"] == 0
     assert "the server is told no more" in attempt.told
 
@@ -557,7 +557,7 @@ def test_terminate_ends_waiting_for_a_server_that_is_away(
 
 
 def test_a_canceled_run_waits_for_its_server_too(attempt: Attempt, server: FakeServer) -> None:
-    script = "mkdir outputs; echo 1 > outputs/checkpoint; echo ready; exec sleep 600"
+    script = "echo 1 > outputs/checkpoint; echo ready; exec sleep 600"
     attempt.start(["/bin/sh", "-c", script])
     until(lambda: server.log == b"ready\n")
     server.stop()

@@ -244,6 +244,25 @@ def test_a_server_that_moved_is_found(server: FakeServer, tmp_path: Path) -> Non
     assert server.stages == ["running"]
 
 
+def test_a_server_that_is_back_at_its_address_is_not_kept_waiting(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipping, "_FIRST_DELAY_S", 600.0)
+    address = tmp_path / "server.json"
+    address.write_text(json.dumps({"url": server.url}))
+    server.stop()
+
+    def come_back() -> None:
+        server.start()
+        address.write_text(json.dumps({"url": server.url, "pid": 2}))
+
+    threading.Timer(0.3, come_back).start()
+    shipper = Shipper(server.url, "secret", str(address))
+    shipper.report("a", stage="running")
+    shipper.close()
+    assert server.stages == ["running"]
+
+
 def test_a_file_alone_may_name_the_server(server: FakeServer, tmp_path: Path) -> None:
     address = tmp_path / "server.json"
     address.write_text(json.dumps({"url": server.url}))
