@@ -33,6 +33,8 @@ class TestLocal(DriverContract):
 
 
 class TestLocalInAnOddPlace(DriverContract):
+    nursery = False
+
     @pytest.fixture
     def make_driver(self, tmp_path: Path) -> MakeDriver:
         return lambda: LocalDriver(tmp_path / ODD)

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import uvicorn
+import uvloop
 
 from wherry.control.plane import Plane, open_plane
 from wherry.control.reconciler import claim_targets
@@ -64,7 +65,7 @@ def _serve(settings: Settings) -> int:
         plane.url = f"http://{settings.host}:{listener.getsockname()[1]}"
         _clear_incoming(home)
         gc.freeze()
-        asyncio.run(_run(plane, listener, home / "server.json"))
+        uvloop.run(_run(plane, listener, home / "server.json"))
     return 0
 
 

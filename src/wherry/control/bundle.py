@@ -23,6 +23,11 @@ def command(interpreter: str) -> list[str]:
     return [interpreter, "-I", "-S", "{dir}/runner.py", "{dir}"]
 
 
+def nursery(interpreter: str) -> list[str]:
+    """How a driver starts a process that starts runners."""
+    return [*command(interpreter), "--nursery"]
+
+
 @lru_cache(maxsize=1)
 def build() -> bytes:
     """A zip application: the runner, and the SDK for the script's own use. Needs Python 3.8."""

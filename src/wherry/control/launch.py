@@ -51,7 +51,9 @@ def describe(
         attempt_id=attempt_id,
         argv=bundle.command(sys.executable),
         resources=place.resources,
-        files={"manifest.json": json.dumps(manifest.to_dict()).encode(), **bundle.files()},
+        files={"manifest.json": json.dumps(manifest.to_dict()).encode()},
+        program=bundle.files(),
+        nursery=bundle.nursery(sys.executable),
         time_limit_s=spec.max_run_duration_s,
     )
 

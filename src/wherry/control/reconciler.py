@@ -286,11 +286,7 @@ class Reconciler:
     def _release(self) -> None:
         before = self._plane.now() - timedelta(seconds=RELEASE_AFTER_S)
         with self._plane.database.read() as connection:
-            ended = [
-                attempt
-                for attempt in attempts.to_release(connection, self._target, 200)
-                if attempt.ended_at < before
-            ]
+            ended = attempts.to_release(connection, self._target, before, 200)
         handles = [Handle(attempt.handle) for attempt in ended if attempt.handle is not None]
         seen = self._driver.observe(handles) if handles else {}
         for attempt in ended:

@@ -17,7 +17,9 @@ Handle = NewType("Handle", str)
 class Launch:
     """Everything a driver needs to start one attempt; nothing about models or metrics.
 
-    ``argv`` may contain ``{dir}``: the folder on the node where ``files`` were put.
+    ``argv`` may contain ``{dir}``: the folder on the node where ``files`` and ``program`` were put.
+    ``program`` is the same for every attempt, so a driver may keep it. ``nursery``, if any, is a
+    command that starts attempts faster than ``argv`` does: see ``runner/nursery.py``.
     """
 
     attempt_id: str
@@ -25,6 +27,8 @@ class Launch:
     env: Mapping[str, str] = field(default_factory=dict)
     resources: Resources = field(default_factory=Resources)
     files: Mapping[str, bytes] = field(default_factory=dict)
+    program: Mapping[str, bytes] = field(default_factory=dict)
+    nursery: Sequence[str] = ()
     time_limit_s: float | None = None
 
 

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import io
 import json
+import logging
 import os
 import platform
 import shlex
@@ -26,6 +27,9 @@ from wherry.runner import tree
 
 from . import gpus, machine, processes
 from .base import Handle, Health, Launch, Node
+from .nursery import Nursery, NurseryError
+
+log = logging.getLogger(__name__)
 
 _LOG_TAIL = 2000
 _REFUSALS = {errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.E2BIG}
@@ -51,6 +55,7 @@ class LocalDriver:
         self._cpus = cpus
         self._memory_bytes = memory_bytes
         self._gpus = gpus
+        self._nursery: Nursery | None = None
 
     def check(self) -> Health:
         devices = self._devices()
@@ -74,8 +79,8 @@ class LocalDriver:
         return "\n".join(
             [
                 f"# attempt {launch.attempt_id} on this machine: {launch.resources}",
-                f"# files {', '.join(sorted(launch.files))} in {folder}",
-                " ".join([*settings, shlex.join(_argv(launch, folder))]),
+                f"# files {', '.join(sorted({**launch.files, **launch.program}))} in {folder}",
+                " ".join([*settings, shlex.join(_filled(launch.argv, folder))]),
                 "",
             ]
         )
@@ -152,14 +157,28 @@ class LocalDriver:
             folder.mkdir(mode=0o700, exist_ok=True)
             for name, content in launch.files.items():
                 _write(folder / name, content)
-            pid = _spawn(launch, folder)
+            pid = self._start_warm(launch, folder) or _start_cold(launch, folder)
         except (OSError, LaunchRefusedError):
             _remove(folder)
             raise
-        processes.adopt(pid)
         with suppress(OSError):  # a full disk must not undo a start
             facts = {"pid": pid, "identity": processes.identity(pid, ended=True)}
             _write(folder / "spawned", json.dumps(facts).encode())
+
+    def _start_warm(self, launch: Launch, folder: Path) -> int | None:
+        """By the nursery. Where it fails, the claim on the folder keeps a runner that it may have
+        started and the one that is started instead from both going on.
+        """
+        if not launch.nursery:
+            return None
+        try:
+            if self._nursery is None:
+                self._nursery = _open_nursery(launch, folder)
+            return self._nursery.start_runner(folder, _environment(launch))
+        except (OSError, NurseryError) as error:
+            log.warning("%s: runners are started one by one: %s", self._root, error)
+            self._nursery = None
+            return None
 
     def _folder(self, handle: Handle) -> Path | None:
         """The attempt's folder, or None for what is no handle of ours."""
@@ -212,8 +231,27 @@ def _seen(folder: Path) -> Observation:
     return Observation(Phase.GONE, detail=_tail(folder / "runner.log"))
 
 
-def _argv(launch: Launch, folder: Path) -> list[str]:
-    return [argument.replace("{dir}", str(folder)) for argument in launch.argv]
+def _filled(argv: Sequence[str], folder: Path) -> list[str]:
+    return [argument.replace("{dir}", str(folder)) for argument in argv]
+
+
+def _open_nursery(launch: Launch, folder: Path) -> Nursery:
+    _put_program(launch, folder)
+    env = _environment(launch)
+    del env[processes.MARK]  # it belongs to no attempt
+    return Nursery(_filled(launch.nursery, folder), env, folder.parent / ".nursery.log")
+
+
+def _put_program(launch: Launch, folder: Path) -> None:
+    for name, content in launch.program.items():
+        _write(folder / name, content)
+
+
+def _start_cold(launch: Launch, folder: Path) -> int:
+    _put_program(launch, folder)
+    pid = _spawn(launch, folder)
+    processes.adopt(pid)
+    return pid
 
 
 def _spawn(launch: Launch, folder: Path) -> int:
@@ -224,7 +262,7 @@ def _spawn(launch: Launch, folder: Path) -> int:
         (os.POSIX_SPAWN_OPEN, 1, str(folder / "runner.log"), flags, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
-    argv = _argv(launch, folder)
+    argv = _filled(launch.argv, folder)
     program = shutil.which(argv[0])
     if program is None:
         raise LaunchRefusedError(f"there is no program {argv[0]} on this machine")

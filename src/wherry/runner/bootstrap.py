@@ -24,7 +24,12 @@ def main() -> None:
         _import_from(library)
         from wherry.runner.__main__ import main as run
 
-    run(sys.argv[1], library)
+    if "--nursery" not in sys.argv:
+        run(sys.argv[1], library)
+    elif library != own:  # which is gone with this attempt
+        from wherry.runner.nursery import serve
+
+        serve(library)
     os._exit(0)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from wherry.core.errors import NotFoundError
 from wherry.core.placement import Placement
@@ -17,28 +17,51 @@ from .tables import attempts, runs
 
 AttemptRow = Row[Any]
 
+_ADD = insert(attempts)
+_COUNT = update(runs).where(runs.c.seq == bindparam("run_seq"))
+_BY_ID = select(attempts).where(attempts.c.id == bindparam("attempt_id"))
+_OF_RUN = select(attempts).where(attempts.c.run_id == bindparam("of")).order_by(attempts.c.number)
+_ACTIVE = (
+    select(attempts)
+    .where(
+        attempts.c.target == bindparam("at"),
+        attempts.c.released_at.is_(None),
+        attempts.c.ended_at.is_(None),
+    )
+    .order_by(attempts.c.created_at)
+)
+_TO_RELEASE = (
+    select(attempts)
+    .where(
+        attempts.c.target == bindparam("at"),
+        attempts.c.ended_at < bindparam("before", type_=attempts.c.ended_at.type),
+        attempts.c.released_at.is_(None),
+    )
+    .limit(bindparam("most"))
+)
+_UPDATE = update(attempts).where(attempts.c.id == bindparam("attempt_id"))
+
 
 def add(
     connection: Connection, run: RunRow, attempt_id: str, place: Placement, now: datetime
 ) -> None:
     number = run.attempt_count + 1
-    connection.execute(
-        insert(attempts).values(
-            id=attempt_id,
-            run_id=run.id,
-            number=number,
-            target=run.target,
-            cpu=place.resources.cpu,
-            memory_bytes=place.resources.memory_bytes,
-            gpus=list(place.gpus),
-            created_at=now,
-        )
-    )
-    connection.execute(update(runs).where(runs.c.seq == run.seq).values(attempt_count=number))
+    fields = {
+        "id": attempt_id,
+        "run_id": run.id,
+        "number": number,
+        "target": run.target,
+        "cpu": place.resources.cpu,
+        "memory_bytes": place.resources.memory_bytes,
+        "gpus": list(place.gpus),
+        "created_at": now,
+    }
+    connection.execute(_ADD, fields)
+    connection.execute(_COUNT, {"run_seq": run.seq, "attempt_count": number})
 
 
 def find(connection: Connection, attempt_id: str) -> AttemptRow | None:
-    return connection.execute(select(attempts).where(attempts.c.id == attempt_id)).first()
+    return connection.execute(_BY_ID, {"attempt_id": attempt_id}).first()
 
 
 def get(connection: Connection, attempt_id: str) -> AttemptRow:
@@ -49,30 +72,23 @@ def get(connection: Connection, attempt_id: str) -> AttemptRow:
 
 
 def of_run(connection: Connection, run_id: str) -> list[AttemptRow]:
-    query = select(attempts).where(attempts.c.run_id == run_id).order_by(attempts.c.number)
-    return list(connection.execute(query))
+    return list(connection.execute(_OF_RUN, {"of": run_id}))
 
 
 def active(connection: Connection, target: str) -> list[AttemptRow]:
-    query = select(attempts).where(
-        attempts.c.target == target,
-        attempts.c.released_at.is_(None),
-        attempts.c.ended_at.is_(None),
-    )
-    return list(connection.execute(query.order_by(attempts.c.created_at)))
+    return list(connection.execute(_ACTIVE, {"at": target}))
 
 
-def to_release(connection: Connection, target: str, limit: int) -> list[AttemptRow]:
-    query = select(attempts).where(
-        attempts.c.target == target,
-        attempts.c.ended_at.is_not(None),
-        attempts.c.released_at.is_(None),
-    )
-    return list(connection.execute(query.limit(limit)))
+def to_release(
+    connection: Connection, target: str, before: datetime, limit: int
+) -> list[AttemptRow]:
+    """Those that ended before that time and whose traces are still on the target."""
+    where = {"at": target, "before": before, "most": limit}
+    return list(connection.execute(_TO_RELEASE, where))
 
 
 def change(connection: Connection, attempt_id: str, changes: Mapping[str, Any]) -> None:
-    connection.execute(update(attempts).where(attempts.c.id == attempt_id).values(**changes))
+    connection.execute(_UPDATE, {**changes, "attempt_id": attempt_id})
 
 
 def remove(connection: Connection, run_ids: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ from sqlalchemy import (
     Connection,
     Row,
     Select,
+    bindparam,
     delete,
     func,
     insert,
@@ -49,6 +50,44 @@ class Change(NamedTuple):
 NO_CHANGE = Change()
 
 
+def _locked(query: Select[Any]) -> Select[Any]:
+    """PostgreSQL's row lock; on SQLite, where there is one writer at a time, nothing."""
+    return query.with_for_update(key_share=True, of=runs)
+
+
+# Statements of every step are built once: building one takes ten times as long as running it.
+_JOINED = (
+    select(runs, experiments.c.name.label("experiment"), workspaces.c.name.label("workspace"))
+    # Outer joins, though there always is one: SQLite's planner then begins with the runs.
+    .outerjoin(experiments, experiments.c.id == runs.c.experiment_id)
+    .outerjoin(workspaces, workspaces.c.id == runs.c.workspace_id)
+)
+_BY_ID = _JOINED.where(runs.c.id == bindparam("run_id"))
+_BY_ID_LOCKED = _locked(_BY_ID)
+_BY_KEY = _JOINED.where(
+    runs.c.workspace_id == bindparam("workspace"), runs.c.submission_key == bindparam("key")
+)
+_CHILDREN = _JOINED.where(runs.c.parent_id == bindparam("run_id")).order_by(runs.c.seq.desc())
+_ADD = insert(runs).returning(runs.c.seq)
+_UPDATE = update(runs).where(runs.c.seq == bindparam("run_seq"))
+_MOVE = _UPDATE.where(runs.c.version == bindparam("seen"))
+_QUEUED = (
+    select(runs)
+    .where(runs.c.target == bindparam("at"), runs.c.status == Status.QUEUED.value)
+    .order_by(runs.c.seq)
+    .limit(bindparam("most"))
+)
+_QUEUED_LOCKED = _QUEUED.with_for_update(key_share=True, skip_locked=True)
+_QUEUED_TO_CANCEL = select(runs).where(
+    runs.c.target == bindparam("at"),
+    runs.c.status == Status.QUEUED.value,
+    runs.c.cancel_requested_at.is_not(None),
+)
+_LABELS = select(labels).where(labels.c.run_seq.in_(bindparam("seqs", expanding=True)))
+_ADD_LABELS = insert(labels)
+_ADD_EVENT = insert(events)
+
+
 def add(
     connection: Connection,
     fields: Mapping[str, Any],
@@ -56,7 +95,7 @@ def add(
     properties: Mapping[str, str],
 ) -> None:
     """A new run with its first event."""
-    seq = connection.execute(insert(runs).values(**fields).returning(runs.c.seq)).scalar_one()
+    seq = connection.execute(_ADD, dict(fields)).scalar_one()
     _insert_labels(connection, seq, TAG, tags)
     _insert_labels(connection, seq, PROPERTY, properties)
     _record(
@@ -65,8 +104,8 @@ def add(
 
 
 def find(connection: Connection, run_id: str, *, lock: bool = False) -> RunRow | None:
-    query = _joined().where(runs.c.id == run_id)
-    return connection.execute(_locked(query) if lock else query).first()
+    query = _BY_ID_LOCKED if lock else _BY_ID
+    return connection.execute(query, {"run_id": run_id}).first()
 
 
 def get(connection: Connection, run_id: str, *, lock: bool = False) -> RunRow:
@@ -78,16 +117,14 @@ def get(connection: Connection, run_id: str, *, lock: bool = False) -> RunRow:
 
 
 def by_key(connection: Connection, workspace_id: str, key: str) -> RunRow | None:
-    return connection.execute(
-        _joined().where(runs.c.workspace_id == workspace_id, runs.c.submission_key == key)
-    ).first()
+    return connection.execute(_BY_KEY, {"workspace": workspace_id, "key": key}).first()
 
 
 def starting_with(
     connection: Connection, workspace_id: str, prefix: str, limit: int
 ) -> list[RunRow]:
     """Runs whose id begins with ``prefix``, or whose random ending or display name matches it."""
-    mine = _joined().where(runs.c.workspace_id == workspace_id).order_by(runs.c.seq.desc())
+    mine = _JOINED.where(runs.c.workspace_id == workspace_id).order_by(runs.c.seq.desc())
     by_id = mine.where(runs.c.id.startswith(prefix, autoescape=True)).limit(limit)
     found = list(connection.execute(by_id))
     if found:
@@ -116,9 +153,7 @@ def move(
     if status.terminal:
         error = dict(change.error) if change.error else None
         values.update(ended_at=change.ended_at or now, error=error)
-    moved = connection.execute(
-        update(runs).where(runs.c.seq == row.seq, runs.c.version == row.version).values(**values)
-    )
+    moved = connection.execute(_MOVE, {**values, "run_seq": row.seq, "seen": row.version})
     if moved.rowcount != 1:
         raise StaleError(f"run {row.id} changed meanwhile")
     _record(connection, row.id, now, before, status, change)
@@ -128,7 +163,7 @@ def update_fields(connection: Connection, row: RunRow, changes: Mapping[str, Any
     """Anything but the status."""
     if "status" in changes:
         raise WherryError("a status is changed by move() alone")
-    connection.execute(update(runs).where(runs.c.seq == row.seq).values(**changes))
+    connection.execute(_UPDATE, {**changes, "run_seq": row.seq})
 
 
 def request_cancel(connection: Connection, row: RunRow, now: datetime) -> None:
@@ -141,24 +176,12 @@ def request_cancel(connection: Connection, row: RunRow, now: datetime) -> None:
 
 def queued(connection: Connection, target: str, limit: int, *, lock: bool = False) -> list[RunRow]:
     """The head of a target's queue, oldest first, with what each asks for."""
-    query = (
-        select(runs)
-        .where(runs.c.target == target, runs.c.status == Status.QUEUED.value)
-        .order_by(runs.c.seq)
-        .limit(limit)
-    )
-    if lock:
-        query = query.with_for_update(key_share=True, skip_locked=True)
-    return list(connection.execute(query))
+    query = _QUEUED_LOCKED if lock else _QUEUED
+    return list(connection.execute(query, {"at": target, "most": limit}))
 
 
 def queued_to_cancel(connection: Connection, target: str) -> list[RunRow]:
-    query = select(runs).where(
-        runs.c.target == target,
-        runs.c.status == Status.QUEUED.value,
-        runs.c.cancel_requested_at.is_not(None),
-    )
-    return list(connection.execute(query))
+    return list(connection.execute(_QUEUED_TO_CANCEL, {"at": target}))
 
 
 def silent_since(connection: Connection, before: datetime) -> list[RunRow]:
@@ -217,8 +240,10 @@ def set_labels(
 def children(
     connection: Connection, run_id: str, *, recursive: bool, lock: bool = False
 ) -> list[RunRow]:
+    if not recursive and not lock:
+        return list(connection.execute(_CHILDREN, {"run_id": run_id}))
     wanted = _below(run_id) if recursive else runs.c.parent_id == run_id
-    query = _joined().where(wanted).order_by(runs.c.seq.desc())
+    query = _JOINED.where(wanted).order_by(runs.c.seq.desc())
     return list(connection.execute(_locked(query) if lock else query))
 
 
@@ -282,21 +307,7 @@ def shown_status(row: RunRow) -> str:
 
 def joined() -> Select[Any]:
     """Runs with the names of their experiment and workspace."""
-    return _joined()
-
-
-def _locked(query: Select[Any]) -> Select[Any]:
-    """PostgreSQL's row lock; on SQLite, where there is one writer at a time, nothing."""
-    return query.with_for_update(key_share=True, of=runs)
-
-
-def _joined() -> Select[Any]:
-    return (
-        select(runs, experiments.c.name.label("experiment"), workspaces.c.name.label("workspace"))
-        # Outer joins, though there always is one: SQLite's planner then begins with the runs.
-        .outerjoin(experiments, experiments.c.id == runs.c.experiment_id)
-        .outerjoin(workspaces, workspaces.c.id == runs.c.workspace_id)
-    )
+    return _JOINED
 
 
 def _to_record(
@@ -334,7 +345,7 @@ def _labels(connection: Connection, seqs: Sequence[int]) -> dict[tuple[int, str]
     """Of each run and kind, by name. Sorted here: asked for it, SQLite reads a whole index."""
     found: dict[tuple[int, str], dict[str, str]] = {}
     for batch in batches(seqs):
-        rows = connection.execute(select(labels).where(labels.c.run_seq.in_(batch)))
+        rows = connection.execute(_LABELS, {"seqs": batch})
         for row in sorted(rows, key=lambda row: row.key):
             found.setdefault((row.run_seq, row.kind), {})[row.key] = row.value
     return found
@@ -343,7 +354,7 @@ def _labels(connection: Connection, seqs: Sequence[int]) -> dict[tuple[int, str]
 def _insert_labels(connection: Connection, seq: int, kind: str, values: Mapping[str, str]) -> None:
     if values:
         connection.execute(
-            insert(labels),
+            _ADD_LABELS,
             [{"run_seq": seq, "kind": kind, "key": k, "value": v} for k, v in values.items()],
         )
 
@@ -356,13 +367,12 @@ def _record(
     after: Status,
     change: Change,
 ) -> None:
-    connection.execute(
-        insert(events).values(
-            run_id=run_id,
-            at=now,
-            from_status=before.value if before else None,
-            to_status=after.value,
-            reason=change.reason.value if change.reason else None,
-            message=change.message,
-        )
-    )
+    fields = {
+        "run_id": run_id,
+        "at": now,
+        "from_status": before.value if before else None,
+        "to_status": after.value,
+        "reason": change.reason.value if change.reason else None,
+        "message": change.message,
+    }
+    connection.execute(_ADD_EVENT, fields)

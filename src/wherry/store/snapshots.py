@@ -5,17 +5,19 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import datetime
 
-from sqlalchemy import Connection, delete, exists, insert, select
+from sqlalchemy import Connection, bindparam, delete, exists, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from .tables import runs, snapshots
 
+_HAS = select(snapshots.c.id).where(
+    snapshots.c.workspace_id == bindparam("workspace"), snapshots.c.id == bindparam("snapshot")
+)
+
 
 def has(connection: Connection, workspace_id: str, snapshot_id: str) -> bool:
-    query = select(snapshots.c.id).where(
-        snapshots.c.workspace_id == workspace_id, snapshots.c.id == snapshot_id
-    )
-    return connection.execute(query).first() is not None
+    where = {"workspace": workspace_id, "snapshot": snapshot_id}
+    return connection.execute(_HAS, where).first() is not None
 
 
 def add(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from wherry.core.errors import ConflictError, NotFoundError
@@ -14,6 +14,17 @@ from wherry.core.ids import new_uuid
 from wherry.core.records import Experiment, Workspace
 
 from .tables import experiments, runs, snapshots, workspaces
+
+_BY_NAME = select(workspaces).where(workspaces.c.name == bindparam("called"))
+_EXPERIMENT = select(experiments).where(
+    experiments.c.workspace_id == bindparam("workspace"), experiments.c.name == bindparam("called")
+)
+_TAKE_NUMBERS = (
+    update(experiments)
+    .where(experiments.c.id == bindparam("experiment"))
+    .values(run_count=experiments.c.run_count + bindparam("more"))
+    .returning(experiments.c.run_count)
+)
 
 
 def create(
@@ -30,7 +41,7 @@ def create(
 
 
 def find(connection: Connection, name: str) -> Workspace | None:
-    row = connection.execute(select(workspaces).where(workspaces.c.name == name)).first()
+    row = connection.execute(_BY_NAME, {"called": name}).first()
     return Workspace(**row._mapping) if row else None
 
 
@@ -81,11 +92,7 @@ def ensure_experiment(
 
 
 def find_experiment(connection: Connection, workspace: Workspace, name: str) -> Experiment | None:
-    row = connection.execute(
-        select(experiments).where(
-            experiments.c.workspace_id == workspace.id, experiments.c.name == name
-        )
-    ).first()
+    row = connection.execute(_EXPERIMENT, {"workspace": workspace.id, "called": name}).first()
     return _experiment(row, workspace) if row else None
 
 
@@ -126,12 +133,8 @@ def remove_experiment(connection: Connection, experiment: Experiment) -> None:
 
 def next_number(connection: Connection, experiment: Experiment, count: int = 1) -> int:
     """The first of ``count`` run numbers, taken for good."""
-    last = connection.execute(
-        update(experiments)
-        .where(experiments.c.id == experiment.id)
-        .values(run_count=experiments.c.run_count + count)
-        .returning(experiments.c.run_count)
-    ).scalar_one()
+    taken = connection.execute(_TAKE_NUMBERS, {"experiment": experiment.id, "more": count})
+    last = taken.scalar_one()
     return int(last) - count + 1
 
 

@@ -62,9 +62,11 @@ class DriverContract:
 
     A driver without real processes says so in ``simulated``. It then gets commands that are bare
     names of ``wherry.testing.programs``, and the cases that need a machine are skipped by name.
+    With ``nursery`` off, launches come without that shortcut.
     """
 
     simulated: str | None = None
+    nursery: bool = True
     python: str = sys.executable
     patience_s: float = 60.0
 
@@ -111,7 +113,9 @@ class DriverContract:
             attempt_id=attempt_id,
             argv=bundle.command(self.python),
             env=launch_env or {},
-            files={"manifest.json": json.dumps(manifest.to_dict()).encode(), **bundle.files()},
+            files={"manifest.json": json.dumps(manifest.to_dict()).encode()},
+            program=bundle.files(),
+            nursery=bundle.nursery(self.python) if self.nursery else (),
         )
 
     def finish(self, driver: Driver, handle: Handle) -> ExitRecord:
@@ -176,7 +180,7 @@ class DriverContract:
     ) -> None:
         launch = self.launch("mark", str(world / "starts"))
         with pytest.raises(LaunchRefusedError):
-            make_driver().submit(replace(launch, argv=["/no/such/program"]))
+            make_driver().submit(replace(launch, argv=["/no/such/program"], nursery=()))
         handle = make_driver().submit(launch)
         self.finish(make_driver(), handle)
         assert starts(world) == 1

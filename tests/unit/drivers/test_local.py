@@ -37,8 +37,9 @@ def driver(root: Path) -> LocalDriver:
 
 def launch(command: list[str], attempt_id: str = "a1", argv: list[str] | None = None) -> Launch:
     manifest = Manifest("r1", attempt_id, "", command, token="t0ken").to_dict()
-    files = {"manifest.json": json.dumps(manifest).encode(), **bundle.files()}
-    return Launch(attempt_id, argv or bundle.command(sys.executable), files=files)
+    files = {"manifest.json": json.dumps(manifest).encode()}
+    command_line = argv or bundle.command(sys.executable)
+    return Launch(attempt_id, command_line, files=files, program=bundle.files())
 
 
 def slow(command: list[str]) -> Launch:

@@ -1,0 +1,1 @@
+"""Drills with real processes: things die, hang, fill up, and afterwards the books must balance."""

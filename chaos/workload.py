@@ -1,0 +1,68 @@
+"""Submissions whose every line is known beforehand."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from chaos.books import SCRIPT, TAG, WORKSPACE, Books, Entry, all_runs
+from chaos.world import World, wait_until
+from wherry import Experiment, Run, ScriptRunConfig, WherryError, Workspace
+
+T = TypeVar("T")
+
+_ENDED = ("Completed", "Failed", "Canceled")
+
+
+@dataclass
+class Workload:
+    """Submits to a world, writing down what it sends."""
+
+    world: World
+    books: Books
+    chance: random.Random
+
+    def experiment(self) -> Experiment:
+        (self.world.source / "script.py").write_text(SCRIPT)
+        return Experiment(Workspace.create(WORKSPACE, exist_ok=True), "drill")
+
+    def submit(self, count: int = 20, pause_s: float = 0.02) -> tuple[Run, Entry]:
+        """Tried until the server takes it, as a person would."""
+        token = uuid.UUID(int=self.chance.getrandbits(128)).hex
+        entry = self.books.open(token, count)
+        arguments = [token, str(count), str(pause_s)]
+        config = ScriptRunConfig(str(self.world.source), "script.py", arguments)
+        run = insist(
+            lambda: self.experiment().submit(config, tags={TAG: token}, submission_key=token)
+        )
+        entry.acknowledged = True
+        return run, entry
+
+    def settle(self, timeout_s: float = 240) -> None:
+        """Until every run has ended."""
+
+        def ended() -> bool:
+            return all(run.record["status"] in _ENDED for run in insist(all_runs))
+
+        try:
+            wait_until(ended, "the end of all runs", timeout_s)
+        except TimeoutError:
+            open_runs = [run.record for run in all_runs() if run.record["status"] not in _ENDED]
+            told = [f"{each['id']} {each['status']}: {each['message']}" for each in open_runs]
+            raise TimeoutError("some runs do not end: " + "; ".join(told)) from None
+
+
+def insist(act: Callable[[], T], patience_s: float = 120) -> T:
+    """Again and again while the server is away."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return act()
+        except (WherryError, OSError):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)

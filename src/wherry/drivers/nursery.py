@@ -1,0 +1,95 @@
+"""A warm process that starts runners, kept at hand by the local driver."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from . import processes
+
+_PATIENCE_S = 5.0
+
+
+class NurseryError(Exception):
+    """No runner came of it, or none that is known of."""
+
+
+class Nursery:
+    """One that has failed is of no more use. Its process ends with the last reference to it."""
+
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], output: Path) -> None:
+        input_end, self._requests = os.pipe()
+        self._answers, output_end = os.pipe()
+        self._close = weakref.finalize(self, _close, self._requests, self._answers)
+        try:
+            self._pid = _spawn(argv, env, output, input_end, output_end)
+        except OSError:
+            self._close()
+            raise
+        finally:
+            _close(input_end, output_end)
+        processes.adopt(self._pid)
+
+    def start_runner(self, folder: Path, env: Mapping[str, str]) -> int:
+        """The process id of a runner for the attempt in ``folder``."""
+        request = json.dumps({"folder": str(folder), "env": dict(env)}).encode() + b"\n"
+        try:
+            self._send(request)
+            return _pid_in(json.loads(self._line()))
+        except (OSError, ValueError) as error:
+            self._give_up()
+            raise NurseryError(str(error)) from None
+
+    def _send(self, data: bytes) -> None:
+        while data:
+            data = data[os.write(self._requests, data) :]
+
+    def _line(self) -> bytes:
+        line = b""
+        until = time.monotonic() + _PATIENCE_S
+        while not line.endswith(b"\n"):
+            if not select.select([self._answers], [], [], max(0.0, until - time.monotonic()))[0]:
+                raise OSError(f"it has not answered for {_PATIENCE_S:.0f} s")
+            piece = os.read(self._answers, 4096)
+            if not piece:
+                raise OSError("it has ended")
+            line += piece
+        return line
+
+    def _give_up(self) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+        self._close()
+
+
+def _spawn(
+    argv: Sequence[str], env: Mapping[str, str], output: Path, input_end: int, output_end: int
+) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    actions = [
+        (os.POSIX_SPAWN_DUP2, input_end, 0),
+        (os.POSIX_SPAWN_DUP2, output_end, 1),
+        (os.POSIX_SPAWN_OPEN, 2, str(output), flags, 0o600),
+    ]
+    return os.posix_spawn(
+        argv[0], list(argv), dict(env), file_actions=actions, setsid=True, setsigmask=()
+    )
+
+
+def _pid_in(answer: Mapping[str, object]) -> int:
+    pid = answer.get("pid")
+    if not isinstance(pid, int):
+        raise ValueError(str(answer.get("error")))  # noqa: TRY004  # its answer, not its type
+    return pid
+
+
+def _close(*descriptors: int) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
