@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from .core.resources import Resources
     from .core.version import VERSION as __version__
+    from .sdk.compute_target import ComputeTarget
     from .sdk.environment import Environment
     from .sdk.experiment import Experiment
     from .sdk.run import Run, get_run
@@ -50,6 +51,7 @@ __all__ = [
     "ActivityCanceledException",
     "ActivityFailedException",
     "AuthenticationException",
+    "ComputeTarget",
     "ComputeTargetException",
     "ConflictError",
     "DockerConfiguration",
@@ -81,6 +83,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ComputeTarget": ".sdk.compute_target",
     "DockerConfiguration": ".sdk.run_configuration",
     "Environment": ".sdk.environment",
     "Experiment": ".sdk.experiment",

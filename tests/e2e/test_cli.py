@@ -121,7 +121,7 @@ def test_a_script_is_run_and_its_output_is_the_output(shell: Shell) -> None:
     run_id = first.split()[2]
     shown = shell("job", "show", run_id).stdout
     assert "command      train.py --lr 0.5\n" in shown
-    assert "  loss  0.166667  (last of 3)\n" in shown
+    assert "  loss  0.166667  (last of 3; min 0.166667, max 0.5)\n" in shown
     assert "  outputs/model.txt" in shown
     fetched = shell("job", "download", run_id, "outputs", "-p", str(shell.project / "got" / run_id))
     assert Path(fetched.stdout.strip()).read_text() == "0.5"
@@ -138,12 +138,43 @@ def test_a_failure_says_why(shell: Shell) -> None:
     assert done.stderr.startswith("error: run project_")
     assert f" failed: {why}\n" in done.stderr
     assert '\n    fail.py:3: raise ValueError("no rows in " + path)\n' in done.stderr
-    assert "\nlast lines:\n    starting\n" in done.stderr
+    assert "last lines:" not in done.stderr
     assert "\n\nhint: all of its output: wherry logs project_" in done.stderr
     assert "Traceback" in done.stdout
     assert why in shell("ps", "--status", "Failed").stdout
     for again in (["logs", "-f", "broken"], ["job", "stream", "broken"]):
         assert shell(*again).returncode == 3
+    aside = shell("run", "-q", "fail.py", "-o", "json")
+    assert aside.stderr.count("starting\n") == 1
+
+
+def test_who_watches_only_the_errors_sees_the_last_lines(shell: Shell) -> None:
+    told = on_terminal(shell, 80, {}, "run", "fail.py", shown=("stderr",), code=3)
+    assert "\nlast lines:\n    starting\n" in told
+    seen = on_terminal(shell, 80, {}, "run", "fail.py", shown=("stdout", "stderr"), code=3)
+    assert seen.count("starting\n") == 1
+    assert "failed: exited with code 1" in seen
+
+
+def test_a_run_made_in_python_is_found_by_the_hint_of_its_error(shell: Shell) -> None:
+    code = (
+        "from wherry import Experiment, ScriptRunConfig, Workspace\n"
+        "ws = Workspace.create('churn', exist_ok=True)\n"
+        "run = Experiment(ws, 'first').submit(ScriptRunConfig('.', 'fail.py'))\n"
+        "run.wait_for_completion()\n"
+    )
+    failed = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=shell.project,
+        env=shell.env,
+        capture_output=True,
+        text=True,
+    )
+    hint = failed.stderr.strip().splitlines()[-1]
+    assert hint.startswith("hint: the whole output: wherry logs first_")
+    found = shell(*hint.partition(": wherry ")[2].split())
+    assert (found.returncode, found.stdout.splitlines()[0]) == (0, "starting")
+    assert "ValueError" in shell("-w", "churn", "ps").stdout
 
 
 @pytest.mark.parametrize(
@@ -289,11 +320,19 @@ def test_on_a_terminal_lines_fit_and_colour_can_be_switched_off(shell: Shell, wi
     assert "\x1b" not in dumb
 
 
-def on_terminal(shell: Shell, width: int, env: dict[str, str], *arguments: str) -> str:
-    """What a command prints on a terminal of this width."""
+def on_terminal(
+    shell: Shell,
+    width: int,
+    env: dict[str, str],
+    *arguments: str,
+    shown: tuple[str, ...] = ("stdout",),
+    code: int = 0,
+) -> str:
+    """What a command shows on a terminal of this width; the other stream goes elsewhere."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
-    process = shell.start(*arguments, stdout=follower, stderr=subprocess.DEVNULL, env=env)
+    out, err = (follower if name in shown else subprocess.DEVNULL for name in ("stdout", "stderr"))
+    process = shell.start(*arguments, env=env, stdout=out, stderr=err)
     os.close(follower)
     printed = b""
     try:
@@ -303,7 +342,7 @@ def on_terminal(shell: Shell, width: int, env: dict[str, str], *arguments: str) 
         pass
     finally:
         os.close(leader)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=60) == code
     return printed.decode().replace("\r\n", "\n")
 
 

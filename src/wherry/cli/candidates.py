@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import signal
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Optional
+from typing import TYPE_CHECKING, Callable, Dict, Iterator, List
 
 from click.shell_completion import CompletionItem
 
-from .session import Session
+from .session import Session, choose_workspace
 
 if TYPE_CHECKING:
     from ..sdk.client import Client
@@ -22,7 +22,7 @@ Item = CompletionItem
 def find(what: str, session: Session, incomplete: str) -> List[CompletionItem]:
     try:
         with _limit(_PATIENCE_S):
-            client = _client(session)
+            client = session.reach(_PATIENCE_S)
             items = _KINDS[what](client, session) if client is not None else []
     except Exception:  # noqa: BLE001 - a shell waits for a key: nothing may be said here
         return []
@@ -49,23 +49,10 @@ def _limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _client(session: Session) -> Optional[Client]:
-    """A client of the server that runs, with little patience."""
-    if session._client is not None:
-        return session._client
-    from ..sdk.client import Address, Client
-    from ..sdk.connection import home_server
-
-    settings = session.settings
-    address = Address(settings.server, settings.token) if settings.server else None
-    found = address or home_server(settings).find()
-    return Client(found, timeout_s=_PATIENCE_S) if found is not None else None
-
-
 def _runs(client: Client, session: Session) -> List[CompletionItem]:
     from ..sdk.client import quote
 
-    path = f"/workspaces/{quote(session.settings.workspace)}/runs"
+    path = f"/workspaces/{quote(_workspace(client, session))}/runs"
     runs = client.get(path, {"limit": _MANY}, start=False)["items"]
     named = [Item(run["display_name"], help=run["id"]) for run in runs if run["display_name"]]
     return [Item(run["id"], help=run["status"]) for run in runs] + [
@@ -80,8 +67,12 @@ def _workspaces(client: Client, session: Session) -> List[CompletionItem]:
 def _experiments(client: Client, session: Session) -> List[CompletionItem]:
     from ..sdk.client import quote
 
-    path = f"/workspaces/{quote(session.settings.workspace)}/experiments"
+    path = f"/workspaces/{quote(_workspace(client, session))}/experiments"
     return [Item(each["name"]) for each in client.get(path, start=False)["items"]]
+
+
+def _workspace(client: Client, session: Session) -> str:
+    return choose_workspace(session.settings, lambda: client).name
 
 
 def _targets(client: Client, session: Session) -> List[CompletionItem]:

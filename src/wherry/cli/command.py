@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import shlex
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import click
 
-from .ending import Usage
+from .ending import USAGE, Usage
 from .session import FORMATS, Session
 
 
@@ -35,6 +36,10 @@ class Command(click.Command):
         except click.NoSuchOption as error:
             raise _unknown_option(error, self, ctx) from None
 
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """The whole sentence: a long one goes on in the next line."""
+        return super().get_short_help_str(10**6)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         own = [each for each in self.get_params(ctx) if each not in self.common]
         _write_options(ctx, formatter, "Options", own)
@@ -54,12 +59,18 @@ class Group(Command, click.Group):
     def list_commands(self, ctx: click.Context) -> List[str]:
         return list(self.commands)
 
+    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
+        if not args and self.no_args_is_help and not ctx.resilient_parsing:
+            ctx.ensure_object(Session).write_error(self.get_help(ctx))
+            ctx.exit(USAGE)
+        return super().parse_args(ctx, args)
+
     def resolve_command(
         self, ctx: click.Context, args: List[str]
     ) -> Tuple[Optional[str], Optional[click.Command], List[str]]:
         name = args[0]
         if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
-            raise _unknown_command(name, self.list_commands(ctx), ctx)
+            raise _unknown_command(self, ctx, args)
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -183,13 +194,29 @@ def _whole_number(ctx: click.Context, param: click.Parameter, value: Any) -> Opt
     raise click.BadParameter(f"{value!r} is not a whole number", ctx, param)
 
 
-def _unknown_command(name: str, known: List[str], ctx: click.Context) -> Usage:
-    error = Usage(
-        f"{ctx.command_path!r} has no command {name!r}{guess(name, known)}",
-        hint=f"the commands are {', '.join(known)}",
-    )
+def _unknown_command(group: click.Group, ctx: click.Context, args: List[str]) -> Usage:
+    name, *rest = args
+    known = group.list_commands(ctx)
+    meant = _OTHER_WORDS.get(name) or _verb_of_a_noun(group, ctx, name)
+    told, hint = guess(name, known), f"the commands are {', '.join(known)}"
+    if meant and ctx.parent is None:
+        told = f"; did you mean 'wherry {meant}'?"
+        hint = " ".join(["wherry", meant, *map(shlex.quote, rest)])
+    error = Usage(f"{ctx.command_path!r} has no command {name!r}{told}", hint=hint)
     error.ctx = ctx
     return error
+
+
+_OTHER_WORDS = {"submit": "run"}
+
+
+def _verb_of_a_noun(group: click.Group, ctx: click.Context, verb: str) -> str:
+    """``job cancel`` for ``cancel``; nothing if no noun has that verb."""
+    for noun in group.list_commands(ctx):
+        below = group.get_command(ctx, noun)
+        if isinstance(below, click.Group) and verb in below.list_commands(ctx):
+            return f"{noun} {verb}"
+    return ""
 
 
 def _unknown_option(error: click.NoSuchOption, command: click.Command, ctx: click.Context) -> Usage:

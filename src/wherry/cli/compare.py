@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 import click
 
 from .command import Command, argument_for_run, pass_session
-from .metrics import difference, flat, number
+from .metrics import difference, flat, number, short
 from .output import emit
 from .run_view import command_of, commit_of, duration, pairs, resources_of, short_id
 from .session import Session
@@ -85,12 +85,12 @@ def _sections(
 ) -> List[str]:
     heads = [record.get("display_name") or short_id(record["id"]) for record in records]
     lines = _table(session, "RUN", heads, _summary(records))
-    for title, kind in (("PARAMETER", "parameters"), ("METRIC", "metrics")):
-        if found[kind]:
-            rows = [
-                (name, [_shown(value) for value in values], difference(*values))
-                for name, values in found[kind].items()
-            ]
+    for title, kind, show in (("PARAMETER", "parameters", number), ("METRIC", "metrics", short)):
+        rows = [
+            (name, ["" if each is None else show(each) for each in both], difference(*both))
+            for name, both in found[kind].items()
+        ]
+        if rows:
             lines += ["", *_table(session, title, heads, rows)]
     return [*lines, "", *_files(records, found["files"])]
 
@@ -139,10 +139,6 @@ def _files(records: Sequence[Mapping[str, Any]], files: Mapping[str, List[str]])
     more = [f"  and {len(listed) - _LISTED} more"] if len(listed) > _LISTED else []
     hint = f"  wherry job diff {short_id(records[0]['id'])} {short_id(records[1]['id'])} shows how"
     return ["files:", *listed[:_LISTED], *more, hint]
-
-
-def _shown(value: Any) -> str:
-    return "" if value is None else number(value)
 
 
 def _is_number(text: str) -> bool:

@@ -6,15 +6,17 @@ from typing import Any, Dict, List
 
 import click
 
-from ..core.errors import UserErrorException
+from ..core.errors import UserErrorException, WherryError
+from ..core.ids import check_name
 from ..core.settings import ENV, SETTINGS
 from .command import Group, guess, pass_session
 from .output import emit
-from .session import Session
+from .session import Session, choose_workspace
 from .settings_file import change, path_of
 from .table import Column
 
 _NAMES = [setting.name for setting in SETTINGS]
+_PATIENCE_S = 2.0
 
 
 def _known(ctx: click.Context, param: click.Parameter, value: str) -> str:
@@ -48,11 +50,13 @@ _name_argument = click.argument("name", callback=_known, shell_complete=_complet
 def config(session: Session, ctx: click.Context) -> None:
     """Show and change settings.
 
-    Without a command it lists them with their values and where each comes from: an option, an
-    environment variable, the settings file, or the default; the first of these wins.
+    Without a command it lists them with their values and where each comes from: an option (flag),
+    an environment variable, the settings file, or the default; the first of these wins. Before
+    its default, the workspace comes from an .azureml/config.json in this folder or one above, if
+    that names a workspace of the server.
     """
     if ctx.invoked_subcommand is None:
-        emit(session, session.settings.rows(), _columns())
+        emit(session, _rows(session), _columns())
         session.say(f"the settings file is {path_of(session.settings)}")
 
 
@@ -61,7 +65,7 @@ def config(session: Session, ctx: click.Context) -> None:
 @pass_session
 def get(session: Session, name: str) -> None:
     """Print the value of one setting."""
-    row = next(row for row in session.settings.rows() if row["name"] == name)
+    row = next(row for row in _rows(session) if row["name"] == name)
     if session.output == "table" and session.query is None:
         session.write("" if row["value"] is None else str(row["value"]))
     else:
@@ -81,8 +85,10 @@ def set_(session: Session, name: str, value: str) -> None:
             "home cannot be set in the settings file, which lies in it",
             hint=f"export WHERRY_HOME={value}",
         )
-    change(session.settings, name, value)
-    session.say(f"{name} = {value if name != 'token' else '(set)'}  in {path_of(session.settings)}")
+    if name == "workspace":
+        check_name("workspace", value)
+    path = change(name, value)
+    session.say(f"{name} = {value if name != 'token' else '(set)'}  in {path}")
     _warn_if_covered(session, name)
 
 
@@ -91,8 +97,21 @@ def set_(session: Session, name: str, value: str) -> None:
 @pass_session
 def unset(session: Session, name: str) -> None:
     """Take one setting out of the settings file."""
-    change(session.settings, name, None)
-    session.say(f"{name} is not set in {path_of(session.settings)} any more")
+    path = change(name, None)
+    session.say(f"{name} is not set in {path} any more")
+
+
+def _rows(session: Session) -> List[Dict[str, Any]]:
+    """The settings that hold here. A server that does not answer is no reason not to show them."""
+    rows = session.settings.rows()
+    try:
+        choice = choose_workspace(session.settings, lambda: session.reach(_PATIENCE_S))
+    except WherryError:
+        choice = choose_workspace(session.settings, lambda: None)
+    for row in rows:
+        if row["name"] == "workspace":
+            row.update(value=choice.name, origin=choice.origin)
+    return rows
 
 
 def _warn_if_covered(session: Session, name: str) -> None:

@@ -63,6 +63,20 @@ def parse_time(text: str) -> datetime:
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
+def ago(text: Optional[str], now: Optional[datetime] = None) -> str:
+    """A time of the server as one would say it: ``now``, ``3 min ago``, ``12:03``, ``yesterday``,
+    ``2026-03-04``.
+    """
+    if not text:
+        return ""
+    at, now = parse_time(text).astimezone(), (now or datetime.now(timezone.utc)).astimezone()
+    minutes = int((now - at).total_seconds() // 60)
+    if minutes < 60:
+        return f"{minutes} min ago" if minutes > 0 else "now"
+    days = (now.date() - at.date()).days
+    return at.strftime("%H:%M") if days < 1 else "yesterday" if days == 1 else str(at.date())
+
+
 def show_time(text: Optional[str]) -> str:
     """A time of the server on the clock of this machine."""
     return parse_time(text).astimezone().strftime("%Y-%m-%d %H:%M:%S") if text else ""

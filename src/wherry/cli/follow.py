@@ -55,6 +55,11 @@ def conclude(session: Session, record: Dict[str, Any], *, shown: bool) -> None:
     )
 
 
+def seen_on_stdout() -> bool:
+    """Whether who reads the errors has the output, too: not where only that goes to a file."""
+    return sys.stdout.isatty() or not sys.stderr.isatty()
+
+
 class Output:
     """Where the bytes of a log go, as they are."""
 

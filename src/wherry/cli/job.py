@@ -30,7 +30,7 @@ def job() -> None:
     """Create, list, show, cancel, download and delete runs.
 
     A run may be named by its id, a beginning of it that no other run has, its last eight
-    characters, or the name that it was given.
+    characters, or the name that it was given. A whole id is found in any workspace.
     """
 
 
@@ -85,23 +85,25 @@ job.add_command(create)
     help="submitted_at, started_at, ended_at, number, status or display_name; with '-' in front, "
     "the last first.",
 )
-@whole_number_option("--limit", help="At most so many; 0 for all.  [default: 50]")
+@whole_number_option("-n", "--limit", help="At most so many; 0 for all.  [default: 50]")
 @pass_session
 def list_(
     session: Session, statuses: Tuple[str, ...], limit: Optional[int], **options: Any
 ) -> None:
     """List runs, filtered and in any order."""
+    parent = session.run(options["parent"]) if options["parent"] else None
     filters = {
         "experiment": options["experiment"],
         "status": list(statuses),
         "target": options["target"],
         "tags": list(options["tags"]),
-        "parent_id": session.run(options["parent"]).id if options["parent"] else None,
+        "parent_id": parent.id if parent else None,
         "include_children": options["children"],
         "archived": "archived" if options["archived"] else "active",
         "order_by": options["order_by"],
     }
-    runs, more = newest(session, 50 if limit is None else limit, filters)
+    workspace = parent.experiment.workspace if parent else session.workspace
+    runs, more = newest(workspace, 50 if limit is None else limit, filters)
     show_list(session, runs, untold=more and limit is None)
 
 
@@ -129,9 +131,10 @@ def show(session: Session, run_id: Optional[str]) -> None:
     lines += evidence(session, record, tail=True)
     metrics = run.get_metrics()
     if metrics:
-        from .metrics import summary
+        from .metrics import short, summary
 
-        lines += ["", "metrics:", *_indented([(name, summary(metrics[name])) for name in metrics])]
+        told = [(short(name), summary(metrics[name])) for name in metrics]
+        lines += ["", "metrics:", *_indented(told)]
     lines += _files(run.list_files())
     session.write("\n".join(lines))
 

@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import click
 
 from ..core.errors import NotFoundError
+from ..sdk.ignore import DOWNLOADS
 from .command import Command, argument_for_run, pass_session
 from .output import count, emit
 from .session import Session
@@ -30,7 +31,7 @@ from .table import Column
     "--path",
     type=click.Path(),
     metavar="FOLDER",
-    help="Where to.  [default: a folder named like the run]",
+    help=f"Where to.  [default: {DOWNLOADS}/ and the id of the run]",
 )
 @click.option("--list", "listing", is_flag=True, help="Only list the files.")
 @click.option(
@@ -48,7 +49,7 @@ def download(
     """Fetch a run's outputs and logs, or the code that it was submitted with.
 
     A NAME is a file, or a folder of files such as outputs/; without any, all are fetched. The
-    paths of what was fetched are printed.
+    paths of what was fetched are printed. What lies in wherry-downloads/ is left out of snapshots.
     """
     run = session.run(run_id)
     if snapshot:
@@ -58,7 +59,7 @@ def download(
     if listing:
         emit(session, files, _columns())
         return
-    _fetch(session, run, files, path or run.id)
+    _fetch(session, run, files, path or os.path.join(DOWNLOADS, run.id))
 
 
 def _chosen(run: Any, names: Tuple[str, ...]) -> List[Dict[str, Any]]:
@@ -106,7 +107,8 @@ def _snapshot(session: Session, run: Any, path: Optional[str], listing: bool) ->
     if listing:
         emit(session, session.workspace.show_snapshot(snapshot_id)["files"], _columns())
         return
-    emit(session, run.restore_snapshot(path=path or f"{run.id}-snapshot"))
+    folder = os.path.join(DOWNLOADS, f"{run.id}-snapshot")
+    emit(session, run.restore_snapshot(path=path or folder))
 
 
 def _columns() -> List[Column]:

@@ -20,9 +20,13 @@ def main(arguments: Optional[List[str]] = None) -> int:
         from ..core.version import VERSION
 
         return _print(f"wherry {VERSION}\n")
-    from .app import run
+    try:
+        from .app import run
 
-    return run(arguments)
+        return run(arguments)
+    except KeyboardInterrupt:  # while modules were loaded
+        sys.stderr.write("interrupted\n")
+        return 130
 
 
 def _print(text: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 import click
 
@@ -11,6 +11,9 @@ from .command import Command, completing, pass_session, whole_number_option
 from .output import emit
 from .run_view import list_columns, worth_showing
 from .session import Session
+
+if TYPE_CHECKING:
+    from ..sdk.workspace import Workspace
 
 PAGE = 200
 STATUSES = click.Choice([each.value for each in Status] + [CANCEL_REQUESTED], case_sensitive=False)
@@ -21,7 +24,7 @@ STATUSES = click.Choice([each.value for each in Status] + [CANCEL_REQUESTED], ca
     examples=[
         "wherry ps",
         "wherry ps --status Running --status Queued",
-        "wherry ps --experiment churn --limit 5",
+        "wherry ps --experiment churn -n 5",
         "wherry ps --query \"[?status=='Failed'].id\" --output tsv",
     ],
 )
@@ -40,7 +43,7 @@ STATUSES = click.Choice([each.value for each in Status] + [CANCEL_REQUESTED], ca
     metavar="STATUS",
     help="Only runs with this status, such as Running or Failed; may be repeated.",
 )
-@whole_number_option("--limit", help="At most so many; 0 for all.  [default: 20]")
+@whole_number_option("-n", "--limit", help="At most so many; 0 for all.  [default: 20]")
 @pass_session
 def ps(
     session: Session,
@@ -57,17 +60,17 @@ def ps(
     filters: Dict[str, Any] = {"experiment": experiment, "status": list(statuses)}
     if everything:
         filters.update(archived="all", include_children=True)
-    runs, more = newest(session, 20 if limit is None else limit, filters)
+    runs, more = newest(session.workspace, 20 if limit is None else limit, filters)
     show(session, runs, untold=more and limit is None, archived=everything)
 
 
-def newest(session: Session, limit: int, filters: Dict[str, Any]) -> Tuple[List[Any], bool]:
+def newest(workspace: Workspace, limit: int, filters: Dict[str, Any]) -> Tuple[List[Any], bool]:
     """Records of at most ``limit`` runs (0: all), and whether there are more."""
     found: List[Any] = []
     cursor: Optional[str] = None
     while True:
         wanted = min(limit - len(found), PAGE) if limit else PAGE
-        page = session.workspace.list_runs(limit=wanted, cursor=cursor, **filters)
+        page = workspace.list_runs(limit=wanted, cursor=cursor, **filters)
         found += page.items
         cursor = page.next_cursor
         if not cursor or (limit and len(found) >= limit):
@@ -76,12 +79,22 @@ def newest(session: Session, limit: int, filters: Dict[str, Any]) -> Tuple[List[
 
 def show(session: Session, runs: List[Any], *, untold: bool, archived: bool = False) -> None:
     """``untold``: there are more, and nobody asked for just so many."""
-    columns = list_columns(archived=archived)
+    columns = list_columns(archived=archived, exact=session.output != "table")
     if session.output == "table" and session.query is None:
         if not runs:
-            session.say(f"no runs in workspace {session.workspace.name}")
+            _tell_of_none(session)
             return
         columns = worth_showing(columns, runs)
     emit(session, runs, columns)
     if untold:
         session.say("there are more; --limit shows them")
+
+
+def _tell_of_none(session: Session) -> None:
+    if session.quiet:
+        return
+    hidden = session.workspace.list_runs(limit=1, archived="all").items
+    session.say(f"no {'such ' if hidden else ''}runs in workspace {session.workspace.name}")
+    others = "" if hidden else session.elsewhere()
+    if others:
+        session.say(others)

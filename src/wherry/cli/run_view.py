@@ -6,7 +6,7 @@ import re
 import shlex
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from .duration import between, show_duration, show_time
+from .duration import ago, between, show_duration, show_time
 from .session import Session
 from .table import Column
 
@@ -28,14 +28,17 @@ def short_id(run_id: str) -> str:
     return found.group(1) if found else run_id[:8]
 
 
-def list_columns(*, archived: bool = False) -> List[Column]:
+def list_columns(*, archived: bool = False, exact: bool = False) -> List[Column]:
+    """``exact``: times for programs, not for people."""
+    when = show_time if exact else ago
     columns = [
         Column("ID", lambda run: str(run["id"]), short=lambda run: short_id(run["id"])),
         Column("NAME", lambda run: str(run.get("display_name") or ""), drops=2),
         Column("EXPERIMENT", lambda run: str(run["experiment"]), drops=3),
         Column("STATUS", status, style=status_style),
+        Column("SUBMITTED", lambda run: when(run.get("submitted_at")), drops=4),
         Column("DURATION", duration, right=True, drops=1),
-        Column("TARGET", lambda run: str(run.get("target") or ""), drops=4),
+        Column("TARGET", lambda run: str(run.get("target") or ""), drops=5),
         Column("MESSAGE", lambda run: str(run.get("message") or ""), wraps=True),
     ]
     if archived:

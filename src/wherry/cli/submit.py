@@ -41,7 +41,7 @@ def watch(session: Session, run: Run) -> None:
     record = follow.watch(session, run, to_stderr=aside)
     if aside:
         emit(session, record)
-    follow.conclude(session, record, shown=follow.Output(to_stderr=aside).on_terminal)
+    follow.conclude(session, record, shown=aside or follow.seen_on_stdout())
 
 
 def leave(session: Session, run: Run) -> None:
@@ -60,7 +60,9 @@ def describe(
     spec = config.to_spec()
     include = [spec["script"]] if spec.get("script") else []
     with Progress(session, "reading files"):
-        snapshot = submission.capture(config.source_directory, session.settings, include)
+        snapshot = submission.capture(
+            config.source_directory, session.settings, include, remind=True
+        )
     described: Dict[str, Any] = {
         "workspace": session.workspace.name,
         "experiment": experiment,

@@ -59,7 +59,7 @@ def create(
 def list_(session: Session) -> None:
     """List the workspaces of the server; the one in use is marked."""
     items = session.client.get("/workspaces")["items"]
-    emit(session, items, _columns(session.settings.workspace))
+    emit(session, items, _columns(session.choice.name))
 
 
 @workspace.command("show", examples=["wherry workspace show", "wherry workspace show churn"])
@@ -69,7 +69,7 @@ def show(session: Session, name: Optional[str]) -> None:
     """Show one workspace, by default the one in use."""
     from ..sdk.client import quote
 
-    emit(session, session.client.get(f"/workspaces/{quote(name or session.settings.workspace)}"))
+    emit(session, session.client.get(f"/workspaces/{quote(name or session.choice.name)}"))
 
 
 @workspace.command("use", examples=["wherry workspace use churn"])
@@ -86,7 +86,7 @@ def use(session: Session, name: str) -> None:
         session.client.get(f"/workspaces/{quote(name)}")
     except NotFoundError as error:
         raise NotFoundError(error.message, hint=f"wherry workspace create {name}") from None
-    change(session.settings, "workspace", name)
+    change("workspace", name)
     session.say(f"workspace {name} is the one in use")
     if session.settings.origin("workspace") == ENV:
         session.say(f"but WHERRY_WORKSPACE says {session.settings.workspace}, and that comes first")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from json import dumps, loads
-from typing import Any, Dict, NamedTuple, Optional
+from typing import Any, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 from ..core.errors import UserErrorException
+from ..core.ids import check_name
 
 _FOLDERS = (".azureml", "aml_config", "")
 _NAMES = ("config.json", "project.json")
@@ -30,18 +31,22 @@ def find(path: Optional[str], file_name: Optional[str] = None) -> Optional[str]:
     start = os.path.abspath(path or os.curdir)
     if os.path.isfile(start):
         return start
-    names = (file_name,) if file_name else _NAMES
-    folder = start
-    while True:
-        for below in _FOLDERS:
-            for name in names:
-                candidate = os.path.join(folder, below, name)
-                if os.path.isfile(candidate):
-                    return candidate
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return None
-        folder = parent
+    return next(_files_above(start, (file_name,) if file_name else _NAMES), None)
+
+
+def naming_a_workspace(server: str) -> Optional[Tuple[str, WorkspaceFile]]:
+    """The first file from here upwards, in the same order, that names a workspace of this server.
+
+    For those who did not ask for one: many programs have a ``config.json``.
+    """
+    for path in _files_above(os.getcwd(), _NAMES):
+        try:
+            file = read(path)
+            check_name("workspace", file.workspace_name)
+        except UserErrorException:
+            continue
+        return (path, file) if file.server.rstrip("/") in ("", server) else None
+    return None
 
 
 def missing(path: Optional[str], file_name: Optional[str] = None) -> UserErrorException:
@@ -94,6 +99,19 @@ def write(fields: WorkspaceFile, path: Optional[str], file_name: Optional[str]) 
     except OSError as error:
         raise UserErrorException(f"{target} cannot be written: {error}") from None
     return target
+
+
+def _files_above(folder: str, names: Sequence[str]) -> Iterator[str]:
+    while True:
+        for below in _FOLDERS:
+            for name in names:
+                candidate = os.path.join(folder, below, name)
+                if os.path.isfile(candidate):
+                    yield candidate
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return
+        folder = parent
 
 
 def _scope(text: str) -> Dict[str, str]:

@@ -46,16 +46,16 @@ def error_of(record: Mapping[str, Any]) -> Dict[str, Any]:
     return error
 
 
-def failure(record: Mapping[str, Any]) -> ActivityFailedException:
-    """Why it failed, so that no log needs to be opened."""
+def failure(record: Mapping[str, Any], *, tail: bool) -> ActivityFailedException:
+    """Why it failed, so that no log needs to be opened. ``tail``: with what it printed last."""
     error = error_of(record)
     parts = [f"run {record['id']} failed: {error['message']}"]
     source = str(error.get("source") or "").strip()
     if source:
         parts.append(f"    {source}")
-    tail = error.get("tail")
-    if tail:
-        lines: List[str] = tail.splitlines() if isinstance(tail, str) else list(tail)
+    last = error.get("tail") if tail else None
+    if last:
+        lines: List[str] = last.splitlines() if isinstance(last, str) else list(last)
         parts.append("last output:\n" + "\n".join(f"    {line}" for line in lines[-15:]))
     return ActivityFailedException(
         "\n".join(parts),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any, Dict, Mapping, Optional
 
@@ -65,9 +66,19 @@ class Environment(Section):
 
 
 def interpreter_of(environment: Environment) -> str:
-    """The interpreter that the environment means, as a path where it can be known here."""
-    path = str(environment.python.interpreter_path or "python")
-    return sys.executable or "python3" if path == "python" else path
+    """The interpreter that the environment means, as a path where it can be known here.
+
+    What is not found here is sent as it was written: its target may have it.
+    """
+    path = os.fspath(environment.python.interpreter_path or "python")
+    if path == "python":
+        return sys.executable or "python3"
+    if os.sep not in path:
+        import shutil
+
+        return shutil.which(path) or path
+    found = os.path.abspath(os.path.expanduser(path))
+    return found if os.path.exists(found) else path
 
 
 def check(environment: Environment) -> None:

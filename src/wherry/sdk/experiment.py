@@ -12,12 +12,14 @@ from ..core.ids import check_name
 from . import display, listing
 from .client import quote
 from .console import say
-from .interactive import ClientRecorder, drive
+from .ignore import left_out_by_default
+from .interactive import ClientRecorder, begin, drive
 from .run import Run
 from .script_run_config import ScriptRunConfig
 from .section import suggest
 from .settings import load
-from .submission import plan, submit, texts
+from .submission import plan, submit
+from .values import texts
 
 _SUBMIT_OPTIONS = ("display_name", "description", "properties", "parent_id", "submission_key")
 
@@ -146,8 +148,7 @@ class Experiment:
             "tags": texts("tags", tags),
         }
         workspace = self.workspace
-        path = f"/workspaces/{quote(workspace.name)}/runs/interactive"
-        record = workspace._client.post(path, json=body)
+        record = begin(workspace._client, workspace.name, body)
         recorder = ClientRecorder(workspace._client, record["id"])
         run = Run(self, record["id"], _record=record, _recorder=recorder)
         drive(run)
@@ -195,8 +196,12 @@ class Experiment:
 
     def refresh(self) -> Experiment:
         """Ask the server again; makes the experiment if there is none."""
-        path = f"/workspaces/{quote(self.workspace.name)}/experiments"
-        self._record = self.workspace._client.post(path, json={"name": self.name}, retry=True)
+        client = self.workspace._client
+        try:
+            self._record = client.get(self.workspace._experiment_path(self.name))
+        except NotFoundError:
+            path = f"/workspaces/{quote(self.workspace.name)}/experiments"
+            self._record = client.post(path, json={"name": self.name}, retry=True)
         return self
 
     def get_portal_url(self) -> str:
@@ -254,7 +259,6 @@ def _check_options(options: Mapping[str, Any]) -> None:
 
 _MANY_FILES = 2000
 _MANY_BYTES = 300_000_000
-_SKIPPED = frozenset({".git", ".venv", "venv", "__pycache__", "node_modules", ".ipynb_checkpoints"})
 
 
 def _too_large(root: str) -> str:
@@ -263,7 +267,7 @@ def _too_large(root: str) -> str:
         return "it is not a project's folder"
     count = size = 0
     for folder, folders, names in os.walk(root):
-        folders[:] = [name for name in folders if name not in _SKIPPED]
+        folders[:] = [name for name in folders if name != "venv" and not left_out_by_default(name)]
         for name in names:
             count += 1
             try:

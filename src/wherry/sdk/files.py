@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import time
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -52,6 +53,8 @@ class RunFiles(RunHandle):
 
         >>> run.upload_files(["a.txt", "b.txt"], ["out/a.txt", "out/b.txt"])
         """
+        if isinstance(names, str) or isinstance(paths, str):
+            raise UserErrorException("names and paths are lists; upload_file takes one file")
         if len(names) != len(paths):
             raise UserErrorException(f"{len(names)} names were given for {len(paths)} paths")
         for name, path in zip(names, paths):
@@ -66,7 +69,7 @@ class RunFiles(RunHandle):
         if not os.path.isdir(root):
             raise UserErrorException(f"there is no folder {str(root)!r} to upload as {name!r}")
         for source, relative in walk(root):
-            self.upload_file(f"{str(name).rstrip('/')}/{relative}", source)
+            self.upload_file(posixpath.join(os.fspath(name), relative), source)
 
     def get_file_names(self) -> List[str]:
         """The names of all files, logs among them.
@@ -156,7 +159,8 @@ class RunFiles(RunHandle):
         part = os.path.join(folder, f".wherry-{os.getpid()}-{time.monotonic_ns()}")
         try:
             with open(part, "xb") as file:
-                download(self._client, f"{self._path}/files/{quote(name, safe='/')}", file)
+                if not self._copy_pending(name, file):
+                    download(self._client, f"{self._path}/files/{quote(name, safe='/')}", file)
             os.replace(part, path)
         except NotFoundError as error:
             names = ", ".join(self.get_file_names()[:5]) or "none"
@@ -166,6 +170,18 @@ class RunFiles(RunHandle):
         finally:
             if os.path.exists(part):
                 os.unlink(part)
+
+    def _copy_pending(self, name: str, file: Any) -> bool:
+        """Take a file that this process has just uploaded and the runner has not yet sent."""
+        found = self._recorder.pending_file(self.id, name) if self._recorder is not None else None
+        if found is None:
+            return False
+        try:
+            with open(found, "rb") as source:
+                _pour(source, file)
+        except FileNotFoundError:  # it was sent a moment ago
+            return False
+        return True
 
 
 def download(client: Client, path: str, file: Any, tries: int = 5) -> None:
@@ -214,8 +230,12 @@ def _without(name: str, prefix: str) -> str:
 
 def _save(stream: Any, path: str) -> None:
     with open(path, "wb") as file:
-        while True:
-            chunk = stream.read(_CHUNK)
-            if not chunk:
-                return
-            file.write(chunk.encode() if isinstance(chunk, str) else chunk)
+        _pour(stream, file)
+
+
+def _pour(stream: Any, file: Any) -> None:
+    while True:
+        chunk = stream.read(_CHUNK)
+        if not chunk:
+            return
+        file.write(chunk.encode() if isinstance(chunk, str) else chunk)

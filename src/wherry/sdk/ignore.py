@@ -13,6 +13,9 @@ from typing import Callable, Dict, FrozenSet, List, NamedTuple, Optional, Tuple
 IGNORE_FILES = (".wherryignore", ".amlignore", ".gitignore")
 """The first of these that a folder has speaks for it; the others in that folder are not read."""
 
+DOWNLOADS = "wherry-downloads"
+"""Where a run's files go unless another folder is named: they are not part of the next run."""
+
 LEFT_OUT_NAMES: FrozenSet[str] = frozenset(
     {
         ".DS_Store",
@@ -27,6 +30,7 @@ LEFT_OUT_NAMES: FrozenSet[str] = frozenset(
         ".wherry",
         "__pycache__",
         "node_modules",
+        DOWNLOADS,
     }
 )
 LEFT_OUT_SUFFIXES: Tuple[str, ...] = (".egg-info", ".pyc")
@@ -37,8 +41,9 @@ VENV_MARK = "pyvenv.cfg"
 class Ignore:
     """The rules that hold in one folder: those of its own ignore file, then those above it.
 
-    A pattern with ``!`` brings back what our defaults leave out. As in git, nothing below a folder
-    that is left out can be brought back.
+    A pattern with ``!`` brings back what our defaults leave out if it names it: ``!*/``, as in a
+    list of what to keep, does not mean ``.git``. As in git, nothing below a folder that is left out
+    can be brought back.
     """
 
     def __init__(self, text: str = "", folder: str = "", parent: Optional[Ignore] = None) -> None:
@@ -55,17 +60,27 @@ class Ignore:
 
     def verdict(self, path: str, name: str, is_dir: bool) -> Optional[bool]:
         """True: left out. False: brought back by ``!``. None: no ignore file says anything."""
+        found = self._deciding(path, name, is_dir)
+        return None if found is None else not found.negated
+
+    def brings_back(self, path: str, name: str, is_dir: bool) -> bool:
+        """Whether an ignore file wants it even though our defaults leave it out."""
+        found = self._deciding(path, name, is_dir)
+        return found is not None and found.negated and found.names
+
+    def ignores(self, path: str, name: str, is_dir: bool) -> bool:
+        if self.verdict(path, name, is_dir):
+            return True
+        return left_out_by_default(name) and not self.brings_back(path, name, is_dir)
+
+    def _deciding(self, path: str, name: str, is_dir: bool) -> Optional[_Pattern]:
         level: Optional[Ignore] = self
         while level is not None:
-            found = level._rules.verdict(path[level._cut :], name, is_dir)
+            found = level._rules.deciding(path[level._cut :], name, is_dir)
             if found is not None:
                 return found
             level = level._parent
         return None
-
-    def ignores(self, path: str, name: str, is_dir: bool) -> bool:
-        found = self.verdict(path, name, is_dir)
-        return left_out_by_default(name) if found is None else found
 
 
 def left_out_by_default(name: str) -> bool:
@@ -90,6 +105,10 @@ class Rules:
         self._by_path = _any_of([p for p in patterns if p.plain is None and not p.by_name])
 
     def verdict(self, path: str, name: str, is_dir: bool) -> Optional[bool]:
+        found = self.deciding(path, name, is_dir)
+        return None if found is None else not found.negated
+
+    def deciding(self, path: str, name: str, is_dir: bool) -> Optional[_Pattern]:
         """``path`` is counted from the folder of the ignore file."""
         if not (
             name in self._names
@@ -101,12 +120,13 @@ class Rules:
             return None
         for pattern in self._last_first:
             if (is_dir or not pattern.dir_only) and pattern.matches(path, name):
-                return not pattern.negated
+                return pattern
         return None
 
 
 class _Pattern(NamedTuple):
     negated: bool
+    names: bool
     dir_only: bool
     by_name: bool
     is_ending: bool
@@ -148,17 +168,19 @@ def _parse_line(line: str) -> Optional[_Pattern]:
     if not glob:
         return None
     literal = _SPECIAL.split(glob, maxsplit=1)[0]
+    names = glob.strip("*?/.") != ""
     if literal == glob:
-        return _Pattern(negated, dir_only, by_name, False, glob, "")
+        return _Pattern(negated, names, dir_only, by_name, False, glob, "")
     if by_name and glob[0] == "*" and not _SPECIAL.search(glob, 1):
-        return _Pattern(negated, dir_only, by_name, True, glob[1:], "")
+        return _Pattern(negated, names, dir_only, by_name, True, glob[1:], "")
     # git compares the literal beginning first and then matches the rest as a pattern of its own,
     # so that "**" counts as a whole part right after the literal: "foo**/bar" finds "foo/x/bar".
     start = 0 if by_name else len(literal)
     regex = _translate(glob[start:], by_name)
     if regex is None:
         return None
-    return _Pattern(negated, dir_only, by_name, False, None, re.escape(glob[:start]) + regex)
+    pattern = re.escape(glob[:start]) + regex
+    return _Pattern(negated, names, dir_only, by_name, False, None, pattern)
 
 
 def _without_trailing_spaces(line: str) -> str:

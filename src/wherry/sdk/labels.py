@@ -6,6 +6,7 @@ from typing import Any, Dict, Mapping, Optional, Sequence, Union
 
 from .recorder import SubmittedRecorder
 from .tracking import Tracking
+from .values import texts
 
 
 class Labels(Tracking):
@@ -50,13 +51,13 @@ class Labels(Tracking):
 
     def set_tags(self, tags: Mapping[str, Any]) -> None:
         """Set several tags."""
-        texts = {str(key): "" if value is None else str(value) for key, value in tags.items()}
+        named = texts("tags", tags)
         if isinstance(self._recorder, SubmittedRecorder):
-            self._tagged.update(texts)
-            for key, text in texts.items():
+            self._tagged.update(named)
+            for key, text in named.items():
                 self._recorder.spool.append("tag", key, text, None, self._below(self._recorder))
         else:
-            self._change(tags=texts)
+            self._change(tags=named)
 
     def get_tags(self) -> Dict[str, str]:
         return {**(self._refresh().get("tags") or {}), **self._tagged}
@@ -72,7 +73,7 @@ class Labels(Tracking):
 
     def add_properties(self, properties: Mapping[str, Any]) -> None:
         """Set properties; once set, a property keeps its value and another one is refused."""
-        self._change(properties={str(key): str(value) for key, value in properties.items()})
+        self._change(properties=texts("properties", properties))
 
     def get_properties(self) -> Dict[str, str]:
         return dict(self._refresh().get("properties") or {})

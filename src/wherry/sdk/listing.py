@@ -35,7 +35,7 @@ def query(
     """
     return {
         "experiment": experiment,
-        "status": list(status) if isinstance(status, (list, tuple, set)) else status,
+        "status": several(status) if status else None,
         "type": type,
         "target": target,
         "tag": _pairs(tags),
@@ -75,6 +75,10 @@ def matches(record: Mapping[str, Any], kind: str, wanted: Labels) -> bool:
         if key not in have or (equals and have[key] != value):
             return False
     return True
+
+
+def several(status: Union[str, Sequence[str]]) -> List[str]:
+    return [status] if isinstance(status, str) else list(status)
 
 
 def _pairs(labels: Labels) -> List[str]:

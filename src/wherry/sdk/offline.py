@@ -6,6 +6,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 from ..core.ids import new_uuid
 from .console import echo
+from .tracking import name_of_row
 
 
 class _OfflineRun:
@@ -56,8 +57,11 @@ class _OfflineRun:
     ) -> None:
         echo(f"Attempted to log list metric {name}:\n{value}\n")
 
-    def log_row(self, name: str, description: Optional[str] = None, **kwargs: Any) -> None:
-        echo(f"Attempted to log row metric {name}:\n{kwargs}\n")
+    def log_row(
+        self, name: Optional[str] = None, description: Optional[str] = None, /, **columns: Any
+    ) -> None:
+        name = name_of_row(columns) if name is None else name
+        echo(f"Attempted to log row metric {name}:\n{columns}\n")
 
     def log_table(self, name: str, value: Any, description: str = "") -> None:
         echo(f"Attempted to log table metric {name}:\n{value}\n")

@@ -28,6 +28,10 @@ class Recorder:
         """The names of files that someone else is still to send."""
         return []
 
+    def pending_file(self, run_id: str, name: str) -> Optional[str]:
+        """Where such a file lies on this machine; None if the server must have it."""
+        return None
+
     def flush(self, client: Client, timeout_s: float) -> None:
         """Wait until the server has every line that was written before."""
         wait_until_stored(client, self.run_id, self.spool.sizes(), timeout_s)
@@ -63,6 +67,10 @@ class SubmittedRecorder(Recorder):
 
     def pending_files(self, run_id: str) -> List[str]:
         return [name for _, name in walk(self._files)] if run_id == self.run_id else []
+
+    def pending_file(self, run_id: str, name: str) -> Optional[str]:
+        path = os.path.join(self._files, *name.split("/"))
+        return path if run_id == self.run_id and os.path.isfile(path) else None
 
 
 def walk(root: str) -> Iterator[Tuple[str, str]]:

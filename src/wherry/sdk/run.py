@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 import wherry  # the lazy surface: names are looked up when used, so that no import is circular
 
-from ..core.errors import RunEnvironmentException, UserErrorException, WherryError
+from ..core.errors import (
+    NotFoundError,
+    RunEnvironmentException,
+    UserErrorException,
+    WherryError,
+)
 from ..core.ids import check_run_id
 from . import display, listing, watch
 from .client import quote
@@ -16,7 +21,7 @@ from .details import details, error_of
 from .environment import Environment, from_spec
 from .files import RunFiles
 from .handle import STD_LOG, TERMINAL
-from .interactive import ClientRecorder, drive, release
+from .interactive import ClientRecorder, begin, drive, release, why_failed
 from .labels import Labels
 from .offline import _OfflineRun
 from .recorder import Recorder, SubmittedRecorder
@@ -55,6 +60,7 @@ class Run(Labels, RunFiles):
         self._recorder = _recorder
         self._submitted = isinstance(_recorder, SubmittedRecorder) and _recorder.run_id == self.id
         self._tagged = {}
+        self._mute = False
 
     @staticmethod
     def get_context(
@@ -234,9 +240,14 @@ class Run(Labels, RunFiles):
         """
         path = f"{self._path}/logs/{quote(name, safe='/')}"
         while True:
-            for chunk in self._client.stream(path, offset=offset, follow=follow):
-                write(chunk)
-                offset += len(chunk)
+            try:
+                for chunk in self._client.stream(path, offset=offset, follow=follow):
+                    write(chunk)
+                    offset += len(chunk)
+            except NotFoundError:
+                if follow and name == STD_LOG:
+                    return offset  # a client drives it, or it ended before it began
+                raise
             # A server that is being stopped ends the stream, too.
             if not follow or (self._ended() and self._log_size(name) <= offset):
                 return offset
@@ -273,7 +284,7 @@ class Run(Labels, RunFiles):
         tags: listing.Labels = None,
         properties: listing.Labels = None,
         type: Optional[str] = None,
-        status: Optional[str] = None,
+        status: Union[str, Sequence[str], None] = None,
         _rehydrate_runs: bool = True,
     ) -> Iterator[Run]:
         """The runs below this one."""
@@ -283,7 +294,7 @@ class Run(Labels, RunFiles):
                 listing.matches(record, "tags", tags)
                 and listing.matches(record, "properties", properties)
                 and type in (None, record.get("type"))
-                and status in (None, record.get("status"))
+                and (not status or record.get("status") in listing.several(status))
             ):
                 yield self._relative(record, self._recorder)
 
@@ -306,7 +317,7 @@ class Run(Labels, RunFiles):
         """Several child runs; with ``tag_key``, one for each of ``tag_values``."""
         if tag_values is not None and (tag_key is None or count not in (None, len(tag_values))):
             raise UserErrorException("tag_values needs tag_key, and as many values as count says")
-        if count is None and tag_values is None:
+        if tag_values is None and (count is None or count < 0):
             raise UserErrorException("create_children needs count, or tag_key and tag_values")
         labels: List[Dict[str, str]] = (
             [{str(tag_key): str(value)} for value in tag_values]
@@ -367,6 +378,8 @@ class Run(Labels, RunFiles):
     def delete(self) -> None:
         """Remove it for good, with its children, files and metrics. It must have ended."""
         self._client.delete(self._path)
+        release(self.id)
+        self._record = {}
 
     def flush(self, timeout_seconds: float = 300) -> None:
         """Wait until the server has everything that was logged."""
@@ -404,10 +417,14 @@ class Run(Labels, RunFiles):
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if error is None:
+        failure = why_failed(error)
+        if failure is None:
             self.complete()
-        else:
-            self.fail(error_details=f"{type(error).__name__}: {error}")
+            return
+        try:
+            self.fail(error_details=failure)
+        except WherryError as problem:  # the error of the block is the one to see
+            say(f"warning: run {self.id} could not be ended: {problem.message}")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Run) and other.id == self.id
@@ -449,8 +466,7 @@ class Run(Labels, RunFiles):
             "run_id": run_id,
             "tags": dict(tags),
         }
-        path = f"/workspaces/{quote(workspace)}/runs/interactive"
-        record = self._client.post(path, json=body)
+        record = begin(self._client, workspace, body)
         recorder = self._recorder or self._get_recorder()
         child = Run(self._experiment, record["id"], _record=record, _recorder=recorder)
         child._given_client = self._client
@@ -479,10 +495,11 @@ class Run(Labels, RunFiles):
         )
 
     def _get_recorder(self) -> Optional[Recorder]:
-        if self._recorder is None:
+        if self._recorder is None and not self._mute:
             try:
                 self._recorder = ClientRecorder(self._client, self.id)
-            except (WherryError, OSError) as error:
+            except (WherryError, OSError, RuntimeError) as error:  # the last: no more threads
+                self._mute = True
                 say(f"warning: run {self.id} cannot be logged to: {error}")
         return self._recorder
 

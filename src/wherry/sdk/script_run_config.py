@@ -71,13 +71,15 @@ class ScriptRunConfig:
         }
         if config.max_run_duration_seconds is not None:
             spec["max_run_duration_s"] = config.max_run_duration_seconds
-        if self.command:
+        command = self.command
+        if command is not None and not isinstance(command, str):
+            command = _texts("command", command)
+        if command and (not isinstance(command, str) or command.strip()):
             if self.script:
                 raise RunConfigurationException(
                     f"both script {self.script!r} and a command are given", hint="give one of them"
                 )
-            command = self.command
-            spec["command"] = command if isinstance(command, str) else _texts("command", command)
+            spec["command"] = command
         else:
             spec["script"] = script_path(self.source_directory, self.script)
         return spec
@@ -91,7 +93,8 @@ class ScriptRunConfig:
 def script_path(directory: str, script: Optional[str]) -> str:
     """The script's path inside the source directory, or an error that says what is missing."""
     if not os.path.isdir(directory):
-        raise UserErrorException(f"the source directory {directory!r} does not exist")
+        problem = "is not a directory" if os.path.exists(directory) else "does not exist"
+        raise UserErrorException(f"the source directory {directory!r} {problem}")
     if not script:
         raise RunConfigurationException(
             "there is nothing to run", hint="give script='train.py' or command='...'"
@@ -107,6 +110,8 @@ def script_path(directory: str, script: Optional[str]) -> str:
             f"script {script!r} is outside the source directory {directory!r}",
             hint="make the source directory a folder that contains it",
         )
+    if os.path.isdir(path):
+        raise UserErrorException(f"script {script!r} is a folder", hint="name the script in it")
     if not os.path.isfile(path):
         there = [name for name in os.listdir(root) if name.endswith((".py", ".sh"))]
         raise UserErrorException(
@@ -169,15 +174,27 @@ def _resources(wanted: Union[Resources, Mapping[str, Any], None]) -> Dict[str, A
 
 def _texts(name: str, values: Any) -> List[str]:
     if isinstance(values, str):
-        return shlex.split(values)
-    for position, value in enumerate(values or []):
-        if value is None:
+        try:
+            return shlex.split(values)
+        except ValueError as error:
             raise UserErrorException(
-                f"{name}[{position}] is None", hint="leave it out, or write the text 'None'"
-            )
-    return [
-        os.fspath(value) if isinstance(value, os.PathLike) else str(value) for value in values or []
-    ]
+                f"{name} cannot be split into words: {str(error).lower()}",
+                hint="give a list of them",
+            ) from None
+    if values is not None and not isinstance(values, (list, tuple)):
+        raise UserErrorException(f"{name} must be a list, not {type(values).__name__}")
+    return [_text(f"{name}[{position}]", value) for position, value in enumerate(values or [])]
+
+
+def _text(name: str, value: Any) -> str:
+    if value is None:
+        raise UserErrorException(f"{name} is None", hint="leave it out, or write the text 'None'")
+    text = os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UserErrorException(f"{name} is not text: {text!r}") from None
+    return text
 
 
 def _variables(variables: Any) -> Dict[str, str]:

@@ -48,6 +48,7 @@ class HomeServer:
         self.file_path = os.path.join(home, "server.json")
         self.log_path = os.path.join(home, "server.log")
         self._stopped_path = os.path.join(home, "stopped")
+        self._lock_path = os.path.join(home, "start.lock")
         self._timeout_s = start_timeout_s
 
     def find(self) -> Optional[Address]:
@@ -63,10 +64,10 @@ class HomeServer:
         address = self._answering()
         if address is not None:
             return address
-        os.makedirs(self.home, mode=0o700, exist_ok=True)
+        self._make_home()
         deadline = time.monotonic() + self._timeout_s
         patience = _Patience()
-        with _StartLock(os.path.join(self.home, "start.lock"), deadline, patience):
+        with _StartLock(self._lock_path, deadline, patience):
             return self._answering() or self._start(deadline, patience)
 
     def relocate(self, start: bool) -> Address:
@@ -134,6 +135,16 @@ class HomeServer:
         except OSError:
             return []
         return text.splitlines()[-lines:]
+
+    def _make_home(self) -> None:
+        try:
+            os.makedirs(self.home, mode=0o700, exist_ok=True)
+            os.close(os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        except OSError as error:
+            raise ServerUnavailableError(
+                f"no server can be started in {self.home}: {error.strerror}",
+                hint="WHERRY_HOME names another folder, WHERRY_SERVER a server that runs",
+            ) from None
 
     def _answering(self) -> Optional[Address]:
         address = self.find()

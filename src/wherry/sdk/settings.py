@@ -28,7 +28,18 @@ def load(env: Optional[Mapping[str, str]] = None, **flags: Any) -> Settings:
     'flag'
     """
     env = os.environ if env is None else env
-    return resolve(flags, env, _file_text(os.path.join(home_of(flags, env), FILE_NAME)))
+    path = os.path.join(home_of(flags, env), FILE_NAME)
+    text = _file_text(path)
+    try:
+        return resolve(flags, env, text)
+    except UserErrorException as error:
+        told = error.message.replace("the settings file", f"the settings file {path}", 1)
+        raise UserErrorException(told, hint=error.hint) from None
+
+
+def home() -> str:
+    """The home folder, also where its settings file cannot be understood."""
+    return home_of({}, os.environ)
 
 
 def run_context(env: Optional[Mapping[str, str]] = None) -> Optional[RunContext]:

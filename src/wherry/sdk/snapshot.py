@@ -52,7 +52,7 @@ from .hash_cache import (
     stat_key,
     unknown,
 )
-from .ignore import IGNORE_FILES, VENV_MARK, Ignore, left_out_by_default
+from .ignore import IGNORE_FILES, VENV_MARK, Ignore
 
 LARGE_COUNT = 2_000
 LARGE_BYTES = 300_000_000
@@ -491,8 +491,7 @@ class _Walk:
         if folder.sparse and not (forced or on_the_way):
             return
         is_dir = entry.is_dir(follow_symlinks=False)
-        verdict = False if forced else folder.ignore.verdict(path, name, is_dir)
-        ignored = left_out_by_default(name) if verdict is None else verdict
+        ignored = not forced and folder.ignore.ignores(path, name, is_dir)
         if ignored and not (is_dir and on_the_way):
             return
         problem = path_problem(path)
@@ -504,7 +503,7 @@ class _Walk:
                 f"{folder.real}/{name}",
                 folder.ignore,
                 folder.mounts,
-                brought_back=verdict is False,
+                brought_back=forced or folder.ignore.brings_back(path, name, is_dir),
                 sparse=ignored or (folder.sparse and not forced),
             )
             folder.extras.append((f"{name}/", below))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Set
 
+from ..core.errors import WherryError
 from .console import say
 from .values import lines
 
 ENDING = ".jsonl"
+_COMPLAINTS = 20
+_SHOWN = 100
 
 
 class Spool:
@@ -25,7 +28,7 @@ class Spool:
         self._lock = threading.RLock()  # a signal handler may log, too
         self._fd = -1
         self._pid = 0
-        self._complained = False
+        self._complaints: Set[str] = set()
 
     def append(
         self, kind: str, name: str, value: Any, step: Optional[int] = None, run_id: str = ""
@@ -39,12 +42,16 @@ class Spool:
             for line in lines(entry):
                 self._write(line)
         except (OSError, ValueError, TypeError, RecursionError) as error:
-            self.complain(f"metric {name!r} is not recorded: {error}")
+            self.complain(name, error)
 
-    def complain(self, sentence: str) -> None:
-        if not self._complained:
-            self._complained = True
-            say(f"warning: {sentence} (further problems of this kind are not told)")
+    def complain(self, name: str, error: Exception) -> None:
+        """Tell that a metric is lost, once for each; a script may log it a million times."""
+        if name in self._complaints or len(self._complaints) > _COMPLAINTS:
+            return
+        self._complaints.add(name)
+        last = " (more of the kind is not told)" if len(self._complaints) > _COMPLAINTS else ""
+        shown = repr(name) if len(str(name)) <= _SHOWN else repr(str(name)[:_SHOWN]) + "..."
+        say(f"warning: metric {shown} is not recorded: {_reason(error)}{last}")
 
     def sizes(self) -> Dict[str, int]:
         """How much every process has written, by the name of its stream."""
@@ -80,3 +87,7 @@ class Spool:
         path = os.path.join(self.folder, name)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         self._fd = os.open(path, flags, 0o600)
+
+
+def _reason(error: Exception) -> str:
+    return error.message if isinstance(error, WherryError) else str(error) or repr(error)

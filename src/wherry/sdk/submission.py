@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import uuid
 from typing import Any, Dict, List, Mapping, Optional
 
-from ..core.errors import NotFoundError, UserErrorException
+from ..core.errors import NotFoundError
 from ..core.settings import Settings
 from .client import Client, quote
 from .console import say
 from .git import GitFacts
 from .script_run_config import ScriptRunConfig
 from .snapshot import Progress, Snapshot
+from .values import texts
 
 _REMEMBERED = 1000
 _NOTICES_SHOWN = 5
@@ -61,9 +63,17 @@ def plan(
     return answer
 
 
-def capture(directory: str, settings: Settings, include: List[str]) -> Snapshot:
-    """The snapshot; what the user should know of it is told."""
+def capture(
+    directory: str, settings: Settings, include: List[str], *, remind: bool = False
+) -> Snapshot:
+    """The snapshot; what the user should know of it is told.
+
+    What was told the last time is told again only if the user is to be reminded.
+    """
     snapshot = Snapshot.capture(directory, cache_dir=settings.cache, include=include, warn=say)
+    news = _is_news(snapshot, settings)
+    if not news and not remind:
+        return snapshot
     for notice in snapshot.notices[:_NOTICES_SHOWN]:
         say(f"snapshot: {notice}")
     hidden = len(snapshot.notices) - _NOTICES_SHOWN
@@ -89,29 +99,45 @@ class Registry:
         self._remember(snapshot.id)
 
     def _read(self) -> List[str]:
-        try:
-            with open(self._path, encoding="ascii", errors="replace") as file:
-                return file.read().split()
-        except OSError:
-            return []
+        return _read(self._path)
 
     def _remember(self, snapshot_id: str) -> None:
         known = [known for known in self._read() if known != snapshot_id][-_REMEMBERED + 1 :]
-        part = f"{self._path}.{os.getpid()}.{uuid.uuid4().hex[:8]}"
-        try:
-            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
-            with open(part, "w", encoding="ascii") as file:
-                file.write("\n".join([*known, snapshot_id, ""]))
-            os.replace(part, self._path)
-        except OSError:
-            pass  # then the server is asked next time
+        _replace(self._path, [*known, snapshot_id])  # else the server is asked next time
 
 
-def texts(kind: str, labels: Optional[Mapping[str, Any]]) -> Dict[str, str]:
-    """Tags or properties as text."""
-    if labels is not None and not isinstance(labels, Mapping):
-        raise UserErrorException(f"{kind} must be a dict, not {type(labels).__name__}")
-    return {str(key): "" if value is None else str(value) for key, value in (labels or {}).items()}
+def _is_news(snapshot: Snapshot, settings: Settings) -> bool:
+    """Whether the notices are others than those of the last capture of this folder."""
+    told = [_digest(str(notice)) for notice in snapshot.notices]
+    path = os.path.join(settings.cache, "told", _digest(snapshot.directory))
+    if sorted(told) == sorted(_read(path)):
+        return False
+    _replace(path, told)
+    return True
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def _read(path: str) -> List[str]:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read().split()
+    except OSError:
+        return []
+
+
+def _replace(path: str, words: List[str]) -> None:
+    """What cannot be remembered is forgotten: this is a cache."""
+    part = f"{path}.{os.getpid()}.{uuid.uuid4().hex[:8]}"
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with open(part, "w", encoding="ascii") as file:
+            file.write("\n".join([*words, ""]))
+        os.replace(part, path)
+    except OSError:
+        pass
 
 
 def _labels(labels: Mapping[str, Any]) -> Dict[str, Any]:

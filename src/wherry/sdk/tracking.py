@@ -6,7 +6,6 @@ import os
 import time
 from typing import Any, Dict, List, Mapping, Optional
 
-from ..core.errors import UserErrorException
 from .handle import RunHandle
 from .recorder import Recorder, scratch
 from .values import plain, scalar
@@ -42,12 +41,14 @@ class Tracking(RunHandle):
         """
         self._log("list", name, value, _as_list, step)
 
-    def log_row(self, name: str, description: Optional[str] = None, **kwargs: Any) -> None:
-        """Log one row of named columns.
+    def log_row(
+        self, name: Optional[str] = None, description: Optional[str] = None, /, **columns: Any
+    ) -> None:
+        """Log one row of named columns. After the row's name every keyword is a column.
 
         >>> run.log_row("fit", alpha=0.1, mse=3.2)
         """
-        self._log("row", name, kwargs, plain)
+        self._log("row", name_of_row(columns) if name is None else name, columns, plain)
 
     def log_table(self, name: str, value: Mapping[str, Any], description: str = "") -> None:
         """Log a table: a dict with the column's name and its list of cells.
@@ -67,10 +68,6 @@ class Tracking(RunHandle):
 
         >>> run.log_image("roc", plot=plt)
         """
-        if (path is None) == (plot is None):
-            raise UserErrorException(f"image {name!r} needs either path= or plot=")
-        if path is not None and not os.path.isfile(path):
-            raise UserErrorException(f"image {name!r}: there is no file {str(path)!r}")
         self._guarded(name, lambda: self._store_image(name, path, plot))
 
     def log_confusion_matrix(self, name: str, value: Any, description: str = "") -> None:
@@ -124,11 +121,15 @@ class Tracking(RunHandle):
         try:
             action()
         except Exception as error:  # noqa: BLE001 - whatever a value's own methods raise
-            recorder = self._recorder
+            recorder = self._get_recorder()
             if recorder is not None:
-                recorder.spool.complain(f"metric {name!r} is not recorded: {error}")
+                recorder.spool.complain(str(name), error)
 
     def _store_image(self, name: str, path: Optional[str], plot: Any) -> None:
+        if (path is None) == (plot is None):
+            raise ValueError("an image needs either path= or plot=")
+        if path is not None and not os.path.isfile(path):
+            raise ValueError(f"there is no file {str(path)!r}")
         ending = os.path.splitext(path)[1] if path else ".png"
         file_name = f"{_file_stem(name)}_{self._stamp()}{ending}"
         if path is not None:
@@ -165,6 +166,12 @@ class Tracking(RunHandle):
         """The unix time; a second later for the second picture of a second."""
         Tracking._last_stamp = max(int(time.time()), Tracking._last_stamp + 1)
         return Tracking._last_stamp
+
+
+def name_of_row(columns: Dict[str, Any]) -> str:
+    """Where all is given by keyword, as Azure ML allows: ``log_row(name="fit", alpha=0.1)``."""
+    columns.pop("description", None)
+    return str(columns.pop("name", ""))
 
 
 def _kind_of(value: Any) -> str:

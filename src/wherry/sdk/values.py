@@ -5,6 +5,8 @@ from __future__ import annotations
 from json import JSONEncoder
 from typing import Any, Dict, Iterator, List, Mapping, Optional
 
+from ..core.errors import UserErrorException
+
 MAX_LINE = 4 * 2**20
 _SPLIT_LINE = 2**20
 _PLAIN = frozenset({float, int, str, bool, type(None)})
@@ -36,6 +38,13 @@ def scalar(value: Any) -> Any:
     while isinstance(value, list) and len(value) == 1:
         value = value[0]
     return value
+
+
+def texts(kind: str, labels: Optional[Mapping[str, Any]]) -> Dict[str, str]:
+    """Tags or properties as text."""
+    if labels is not None and not isinstance(labels, Mapping):
+        raise UserErrorException(f"{kind} must be a dict, not {type(labels).__name__}")
+    return {str(key): "" if value is None else str(value) for key, value in (labels or {}).items()}
 
 
 def lines(entry: Dict[str, Any]) -> Iterator[bytes]:

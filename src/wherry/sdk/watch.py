@@ -6,7 +6,7 @@ from json import dumps
 from typing import Any, Dict
 
 from ..core.errors import ExperimentExecutionException
-from .console import LogText, echo
+from .console import LogText, echo, say
 from .details import failure
 from .handle import STD_LOG, TERMINAL
 
@@ -16,10 +16,11 @@ _EARLY = ("NotStarted", "Queued", "Provisioning", "Starting")
 
 def wait(run: Any) -> Dict[str, Any]:
     """The record of the run once it has ended."""
-    record: Dict[str, Any] = run._known()
-    while record["status"] not in TERMINAL:
-        record = run._await(record["status"], _WAIT_S, until="end")
-    return record
+    try:
+        return _ended(run)
+    except KeyboardInterrupt:
+        say(f"run {run.id} goes on; only the waiting has ended")
+        raise
 
 
 def show(run: Any) -> Dict[str, Any]:
@@ -29,7 +30,7 @@ def show(run: Any) -> Dict[str, Any]:
     try:
         _show_waiting(run)
         _show_log(run)
-        record = wait(run)
+        record = _ended(run)
     except KeyboardInterrupt:
         raise ExperimentExecutionException(
             "The output streaming for the run interrupted. "
@@ -44,11 +45,18 @@ def conclude(record: Dict[str, Any], *, shown: bool, raise_on_error: bool) -> No
     """Raise for a failed run, or print its error where that is asked for."""
     if record["status"] != "Failed":
         return
-    problem = failure(record)
+    problem = failure(record, tail=not shown)
     if raise_on_error:
         raise problem
     if shown:
         echo(f"\nError:\n{dumps(problem.error_details, indent=4)}\n")
+
+
+def _ended(run: Any) -> Dict[str, Any]:
+    record: Dict[str, Any] = run._known()
+    while record["status"] not in TERMINAL:
+        record = run._await(record["status"], _WAIT_S, until="end")
+    return record
 
 
 def _show_waiting(run: Any) -> None:

@@ -9,15 +9,29 @@ from ..core.errors import NotFoundError, UserErrorException, WorkspaceException
 from ..core.ids import check_name
 from . import config_file, display, listing
 from .client import Client, quote
+from .compute_target import ComputeTarget, ComputeTargets
 from .connection import connect
 from .experiment import Experiment
 from .restore import restore
 from .run import Run
 from .settings import load, run_context
-from .submission import Registry, capture, texts
+from .submission import Registry, capture
+from .values import texts
 
 DEFAULT_CPU_CLUSTER_NAME = "cpu-cluster"
 DEFAULT_GPU_CLUSTER_NAME = "gpu-cluster"
+_NOT_HERE = (
+    "containerRegistry",
+    "keyVault",
+    "applicationInsights",
+    "identityPrincipalId",
+    "identityTenantId",
+    "identityType",
+    "storageAccount",
+    "resourceCmkUri",
+    "imageBuildCompute",
+    "systemDatastoresAuthMode",
+)
 
 
 class Workspace:
@@ -189,11 +203,11 @@ class Workspace:
         config_file.write(fields, os.fspath(path) if path is not None else None, file_name)
 
     def delete(self, delete_dependent_resources: bool = False, no_wait: bool = False) -> None:
-        """Remove the workspace; it must have no runs."""
+        """Remove the workspace with all of its runs, which must have ended."""
         self._client.delete(self._path)
 
     def get_run(self, run_id: str) -> Run:
-        """The run with this id.
+        """The run with this id, whichever workspace it is in.
 
         >>> ws.get_run("churn_1700000000_1a2b3c4d")
         """
@@ -223,6 +237,15 @@ class Workspace:
         """All runs that the filters of ``list_runs`` let through."""
         for record in listing.every(self._client, self.name, listing.query(**filters)):
             yield self._run(record)
+
+    @property
+    def compute_targets(self) -> ComputeTargets:
+        """The compute targets by name; may also be called, as in Azure ML's first versions.
+
+        >>> ws.compute_targets["local"].status
+        'Ready'
+        """
+        return ComputeTargets(ComputeTarget.list(self))
 
     def list_targets(self) -> List[Dict[str, Any]]:
         """The compute targets with their nodes and what is free."""
@@ -269,7 +292,9 @@ class Workspace:
             "description": record.get("description") or "",
             "friendlyName": self.name,
             "creationTime": record.get("created_at"),
+            **dict.fromkeys(_NOT_HERE),
             "sku": self.sku,
+            "hbiWorkspace": False,
         }
 
     def get_mlflow_tracking_uri(self) -> str:
@@ -348,7 +373,15 @@ class Workspace:
         return experiment
 
     def _run(self, record: Mapping[str, Any]) -> Run:
-        return Run(Experiment(self, record["experiment"]), record["id"], _record=record)
+        """The run in its own workspace: an id leads to it from any."""
+        home = self
+        if record["workspace"] != self.name:
+            home = Workspace(
+                workspace_name=record["workspace"],
+                _disable_service_check=True,
+                _client=self._client,
+            )
+        return Run(Experiment(home, record["experiment"]), record["id"], _record=record)
 
 
 def _existing(client: Client, name: str) -> Dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.cli.conftest import Runs, Wherry
 from wherry.cli import ending
 from wherry.cli.app import run
+from wherry.cli.main import main
 from wherry.cli.session import Session
 from wherry.core.errors import ServerUnavailableError, VersionMismatchError
 from wherry.sdk.client import Address, Client
@@ -48,7 +49,7 @@ def test_common_options_stand_before_or_after(
 
 def test_the_last_of_two_wins(wherry: Wherry, runs: Runs) -> None:
     runs.queued()
-    assert wherry("-o", "json", "ps", "-o", "tsv").out.count("\t") == 6
+    assert wherry("-o", "json", "ps", "-o", "tsv").out.count("\t") == 7
 
 
 @pytest.mark.parametrize(
@@ -60,6 +61,13 @@ def test_the_last_of_two_wins(wherry: Wherry, runs: Runs) -> None:
         (["ps", "--status", "Runing"], "'Runing' is not one of"),
         (["ps", "--limit", "-3"], "is not a whole number"),
         (["frobnicate"], "the commands are run, ps, logs"),
+        (["cancel", "a b"], "did you mean 'wherry job cancel'?\n\nhint: wherry job cancel 'a b'\n"),
+        (["show", "x"], "did you mean 'wherry job show'?\n\nhint: wherry job show x\n"),
+        (["list"], "did you mean 'wherry job list'?"),
+        (["download", "x"], "did you mean 'wherry job download'?"),
+        (["submit", "train.py"], "did you mean 'wherry run'?\n\nhint: wherry run train.py\n"),
+        (["stop"], "did you mean 'wherry server stop'?"),
+        (["job", "cancle"], "did you mean 'cancel'"),
         (["ps", "--query", "[?"], "--query '[?' cannot be used"),
         (["job", "show", "a", "b"], "unexpected extra argument (b)"),
         (["job", "delete"], "missing argument"),
@@ -156,3 +164,34 @@ def test_every_exit_code_is_documented() -> None:
         int(line.split("|")[1]) for line in text.splitlines() if line[:3].strip("| ").isdigit()
     }
     assert codes == documented
+
+
+@pytest.mark.parametrize("arguments", [["logs"], ["job", "show"], ["job", "delete", "--yes"]])
+def test_an_empty_id_is_not_the_newest_run(
+    wherry: Wherry, runs: Runs, arguments: list[str]
+) -> None:
+    """As in ``wherry job delete "$id"`` where nothing is in the variable."""
+    runs.ended("Completed")
+    result = wherry(*arguments, "")
+    assert result.code == 1
+    assert "an empty id names no run" in result.err
+    assert len(json.loads(wherry("ps", "-o", "json").out)) == 1
+
+
+@pytest.mark.parametrize("noun", ["job", "workspace", "server", "target"])
+def test_a_noun_alone_shows_its_help(wherry: Wherry, noun: str) -> None:
+    result = wherry(noun)
+    assert result.code == 2
+    assert result.err.startswith(f"Usage: wherry {noun}")
+    assert "hint" not in result.err
+
+
+def test_an_interrupt_while_modules_load_shows_no_trace(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(arguments: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("wherry.cli.app.run", interrupted)
+    assert main(["ps"]) == ending.INTERRUPTED
+    assert capsys.readouterr().err == "interrupted\n"

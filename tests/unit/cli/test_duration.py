@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
-from wherry.cli.duration import between, parse_duration, show_duration
+from wherry.cli.duration import ago, between, parse_duration, show_duration
 
 
 @pytest.mark.parametrize(
@@ -48,6 +50,27 @@ def test_what_is_no_length_of_time(text: object) -> None:
 )
 def test_for_people(seconds: float, text: str) -> None:
     assert show_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        ({"seconds": -5}, "now"),
+        ({"seconds": 59}, "now"),
+        ({"seconds": 60}, "1 min ago"),
+        ({"minutes": 59, "seconds": 59}, "59 min ago"),
+        ({"minutes": 60}, "11:03"),
+        ({"hours": 12}, "00:03"),
+        ({"hours": 13}, "yesterday"),
+        ({"hours": 36}, "yesterday"),
+        ({"hours": 37}, "2026-03-02"),
+    ],
+)
+def test_how_long_ago(before: dict[str, int], said: str) -> None:
+    now = datetime(2026, 3, 4, 12, 3).astimezone()
+    at = (now - timedelta(**before)).astimezone(UTC)
+    assert ago(at.isoformat().replace("+00:00", "Z"), now) == said
+    assert ago(None) == ""
 
 
 def test_between() -> None:

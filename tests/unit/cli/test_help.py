@@ -108,6 +108,14 @@ def test_the_overview_has_each_command_with_its_own_summary() -> None:
     assert max(map(len, overview().splitlines())) < 80
 
 
+def test_no_sentence_in_a_list_of_commands_is_cut() -> None:
+    for command, context in ALL.values():
+        text = " ".join(command.get_help(context).split())
+        for name in command.list_commands(context) if isinstance(command, click.Group) else []:
+            below, _ = ALL[f"{context.command_path} {name}"]
+            assert " ".join((below.help or "").split("\n\n")[0].split()) in text
+
+
 def test_help_is_the_same_with_and_without_click(wherry: Wherry) -> None:
     assert wherry("--help").out == overview()
     assert wherry().out == overview()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import pytest
 import yaml
@@ -85,5 +86,7 @@ def test_the_form_may_be_a_setting(
 ) -> None:
     runs.queued()
     monkeypatch.setenv("WHERRY_OUTPUT", "tsv")
-    assert wherry("ps").out.count("\t") == 6
+    printed = wherry("ps").out
+    assert printed.count("\t") == 7
+    assert re.search(r"\t\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\t", printed)
     assert wherry("ps", "-o", "json").out.startswith("[")

@@ -14,7 +14,8 @@ from wherry.cli import browser
 from wherry.cli import ps as pages
 from wherry.cli.compare import beside, parameters
 from wherry.cli.logs import _last_lines
-from wherry.cli.metrics import difference, flat, number, summary
+from wherry.cli.metrics import difference, flat, number, short, summary
+from wherry.sdk.snapshot import Snapshot
 
 ERROR = {
     "message": "it broke",
@@ -30,10 +31,12 @@ def test_ps_says_what_runs_wait_for_and_why_they_failed(wherry: Wherry, runs: Ru
     queued = runs.queued(experiment="churn")
     failed = runs.ended("Failed", ERROR)
     head, *rows = wherry("ps").out.splitlines()
-    assert head.split() == ["ID", "EXPERIMENT", "STATUS", "DURATION", "TARGET", "MESSAGE"]
+    titles = "ID EXPERIMENT STATUS SUBMITTED DURATION TARGET MESSAGE"
+    assert head.split() == titles.split()
     assert [row.split()[0] for row in rows] == [failed["id"], queued["id"]]
     assert "Failed" in rows[0]
     assert "it broke" in rows[0]
+    assert "  now  " in rows[0]
     assert "waiting for 1 CPU on target 'local'" in rows[1]
 
 
@@ -52,7 +55,7 @@ def test_ps_filters(wherry: Wherry, runs: Runs) -> None:
     assert ids("--status", "Failed", "--status", "Queued") == [failed, queued]
     assert ids("--experiment", "churn") == [queued]
     assert ids("-a") == [child, hidden, failed, queued]
-    assert ids("--limit", "1") == [failed]
+    assert ids("--limit", "1") == ids("-n", "1") == [failed]
     assert "--limit" not in wherry("ps", "--limit", "1").err
     assert ids("--status", "Running") == []
 
@@ -63,6 +66,61 @@ def test_ps_of_nothing(wherry: Wherry) -> None:
     result = wherry("logs")
     assert result.code == 1
     assert "hint: start one with: wherry run train.py" in result.err
+
+
+def test_an_empty_workspace_tells_of_the_others(wherry: Wherry, runs: Runs) -> None:
+    wherry("workspace", "create", "churn")
+    first, second = wherry("ps").err.splitlines()
+    assert first == "wherry: no runs in workspace w"
+    assert second == (
+        "wherry: there is also churn: 'wherry ps -w churn' looks there, "
+        "'wherry workspace use churn' makes it the one in use"
+    )
+    assert "; there is also churn: " in wherry("logs").err
+    assert wherry("-q", "ps").err == ""
+    for other in range(6):
+        wherry("workspace", "create", f"other{other}")
+    said = wherry("ps").err
+    assert "there is also churn, other0, other1, other2, other3 and 2 more: " in said
+    assert "'wherry ps -w NAME' looks there" in said
+    runs.ended("Completed")
+    assert wherry("ps", "--status", "Failed").err == "wherry: no such runs in workspace w\n"
+
+
+@pytest.mark.parametrize("workspace", ["w", "nope"])
+def test_a_whole_id_is_found_in_any_workspace(
+    wherry: Wherry, runs: Runs, tmp_path: Path, workspace: str
+) -> None:
+    wherry("workspace", "create", "churn")
+    body = {"experiment": "e", "tags": {"a": "b"}}
+    made = [
+        runs.client.post("/workspaces/churn/runs/interactive", json={**body, **more})["id"]
+        for more in ({}, {}, {"display_name": "nick"})
+    ]
+    child = runs.client.post(
+        "/workspaces/churn/runs/interactive", json={**body, "parent_id": made[0]}
+    )["id"]
+    for run_id in (made[0], made[1]):
+        runs.client.post(f"/runs/{run_id}/end", json={"status": "Completed", "error": None})
+    runs.client.put(f"/runs/{made[0]}/files/outputs/a.txt", data=b"a")
+    for command in (
+        ["logs", made[0]],
+        ["open", made[0]],
+        ["compare", made[0], made[1]],
+        ["job", "show", made[0]],
+        ["job", "archive", made[0]],
+        ["job", "restore", made[0]],
+        ["job", "cancel", made[0]],
+        ["job", "download", made[0], "-p", str(tmp_path / "got")],
+        ["job", "delete", "--yes", made[1]],
+    ):
+        result = wherry("-w", workspace, *command)
+        assert result.code == 0, result.err
+    listing = ["job", "list", "--parent", made[0], "--query", "[].id", "-o", "tsv"]
+    assert wherry("-w", workspace, *listing).out.split() == [child]
+    assert wherry("-w", workspace, "job", "show", made[0][:12]).code == 1
+    assert wherry("-w", workspace, "job", "show", "nick").code == 1
+    assert wherry("-w", "churn", "job", "show", "nick").code == 0
 
 
 def test_all_pages_are_fetched(wherry: Wherry, runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,11 +177,25 @@ def test_job_show_tells_the_story(wherry: Wherry, runs: Runs) -> None:
         "tags         data=v2\n",
         '    train.py:12: raise ValueError("no rows")\n',
         "last lines:\n    one\n    two\n",
-        "metrics:\n  loss  0.25  (last of 2)\n",
+        "metrics:\n  loss  0.25  (last of 2; min 0.25, max 0.5)\n",
     ):
         assert text in shown
     record = json.loads(wherry("job", "show", failed["id"], "-o", "json").out)
     assert record["error"]["line"] == 12
+
+
+def test_job_show_is_of_bearable_length(wherry: Wherry, runs: Runs) -> None:
+    run_id = runs.ended("Completed")["id"]
+    runs.log(
+        run_id,
+        json.dumps({"t": 1, "k": "scalar", "n": "report", "v": "line\n" * 200_000}),
+        json.dumps({"t": 1, "k": "list", "n": "loss", "v": [*range(200_000)]}),
+    )
+    shown = wherry("job", "show", run_id).out
+    assert "\n  loss    199999  (last of 200,000; min 0, max 199999)\n" in shown
+    assert "\n  report  line line line " in shown
+    assert max(map(len, shown.splitlines())) < 100
+    assert len(wherry("compare", run_id, run_id).out) < 2000
 
 
 def test_job_show_of_a_submitted_run(wherry: Wherry, runs: Runs) -> None:
@@ -143,7 +215,7 @@ def test_cancel_archive_restore_delete(wherry: Wherry, runs: Runs) -> None:
     assert wherry("job", "delete", "--yes", queued).code == 1
     canceled = wherry("job", "cancel", queued)
     assert (canceled.code, canceled.out) == (0, "")
-    assert canceled.err == f"wherry: run {queued}: cancel requested\n"
+    assert canceled.err.startswith(f"wherry: run {queued}: cancel")
     ended = runs.ended("Completed")["id"]
     assert "had ended already: Completed" in wherry("job", "cancel", ended).err
     wherry("job", "archive", ended)
@@ -185,6 +257,24 @@ def test_files_of_a_run(wherry: Wherry, runs: Runs, tmp_path: Path) -> None:
     missing = wherry("job", "download", run_id, "outputs/a.tx")
     assert missing.code == 1
     assert "did you mean 'outputs/a.txt'" in missing.err
+
+
+def test_downloads_are_no_part_of_the_next_snapshot(
+    wherry: Wherry, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "train.py").write_text("print(1)\n")
+    monkeypatch.chdir(project)
+    run_id = runs.queued()["id"]
+    runs.client.put(f"/runs/{run_id}/files/outputs/a.txt", data=b"a")
+    fetched = wherry("job", "download", run_id)
+    assert fetched.out == f"wherry-downloads/{run_id}/outputs/a.txt\n"
+    assert fetched.err == f"wherry: 1 file, 1 B, in wherry-downloads/{run_id}\n"
+    restored = wherry("job", "download", run_id, "--snapshot").out.strip()
+    assert (project / restored / "train.py").exists()
+    assert Snapshot.capture(project).files[0].path == "train.py"
+    assert len(Snapshot.capture(project).files) == 1
 
 
 def test_the_snapshot_of_a_run(wherry: Wherry, runs: Runs, tmp_path: Path) -> None:
@@ -277,8 +367,29 @@ def test_metrics_in_a_line() -> None:
     assert summary([]) == "none"
     assert summary([0.5]) == "0.5"
     assert summary({"x": [1, 2], "y": 3}) == "x=2  (last of 2), y=3"
+    assert summary([2, float("nan"), 1.5]) == "1.5  (last of 3; min 1.5, max 2)"
+    assert summary([float("nan"), float("nan")]) == "nan  (last of 2)"
+    assert summary([1, "a"]) == "a  (last of 2)"
+    assert summary([10**400, 1]).startswith("1  (last of 2; min 1, max 1.00000e+400)")
+    assert (short("a\nb"), short("x" * 60), short("x" * 61)) == ("a b", "x" * 60, "x" * 59 + "…")
+    assert len(short("y " * 10**6)) == 60
     assert flat({"a": [1, 2], "row": {"x": [3, 4]}, "b": 5}) == {"a": 2, "row.x": 4, "b": 5}
     assert (difference(1, 1.5), difference(1, 1), difference("a", 2)) == ("+0.5", "", "")
+    odd = [(float("nan"), float("nan")), (True, False), (10**400, 10**401), (1.0, float("inf"))]
+    assert [difference(*pair) for pair in odd] == ["", "", "", ""]
+    assert (number(10**400), number(-(2**40))) == ("1.00000e+400", str(-(2**40)))
+
+
+def test_of_a_picture_the_file_is_shown(wherry: Wherry, runs: Runs) -> None:
+    ids = [runs.queued()["id"] for _ in range(2)]
+    for run_id in ids:
+        address = f"aml://artifactId/ExperimentRun/dcid.{run_id}/roc_1794738342.png"
+        runs.log(run_id, json.dumps({"t": 1, "k": "image", "n": "roc", "v": address}))
+    shown = wherry("compare", *ids).out + wherry("job", "show", ids[0]).out
+    assert "aml:" not in shown
+    assert "roc     roc_1794738342.png  roc_1794738342.png" in shown
+    data = json.loads(wherry("compare", *ids, "-o", "json").out)
+    assert data["metrics"]["roc"][0].startswith("aml://")
 
 
 def test_the_last_lines_of_a_text() -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from tests.unit.cli.conftest import Runs, Wherry
 from wherry.cli import candidates
+from wherry.cli.app import run
 from wherry.cli.session import Session
 from wherry.cli.settings_file import change
 from wherry.core.errors import UserErrorException
-from wherry.core.settings import resolve
 from wherry.sdk.client import Client
 
 
@@ -49,6 +49,7 @@ def test_a_token_is_not_shown(wherry: Wherry) -> None:
         (["set", "prot", "1"], "did you mean 'port'"),
         (["set", "port", "many"], "which is not a port"),
         (["set", "home", "/x"], "export WHERRY_HOME=/x"),
+        (["set", "workspace", "a b"], "not a valid workspace name"),
         (["get", "nothing"], "there is no setting 'nothing'"),
     ],
 )
@@ -61,17 +62,47 @@ def test_what_cannot_be_set(
     assert not (tmp_path / "home/config").exists()
 
 
-def test_one_line_changes_and_the_others_stay(tmp_path: Path) -> None:
-    settings = resolve({"home": str(tmp_path)}, {})
+def test_one_line_changes_and_the_others_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WHERRY_HOME", str(tmp_path))
     file = tmp_path / "config"
     file.write_text("# mine\n[wherry]\nport = 1\nworkspace = a\n")
-    change(settings, "workspace", "b")
+    change("workspace", "b")
     assert file.read_text() == "# mine\n[wherry]\nport = 1\nworkspace = b\n"
-    change(settings, "port", None)
+    change("port", None)
     assert file.read_text() == "# mine\n[wherry]\nworkspace = b\n"
     with pytest.raises(UserErrorException):
-        change(settings, "output", "paper")
+        change("output", "paper")
     assert "paper" not in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("port = many\nworkspace = w\n", "which is not a port"),
+        ("prot = 1\nworkspace = w\n", "'prot', which is no setting"),
+        ("no setting\nworkspace = w\n", "cannot be read"),
+    ],
+)
+def test_a_broken_file_is_named(wherry: Wherry, tmp_path: Path, written: str, said: str) -> None:
+    file = tmp_path / "home/config"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(written)
+    printed = wherry("ps").err
+    assert said in printed
+    assert str(file) in printed
+
+
+def test_a_broken_setting_can_be_repaired(wherry: Wherry, tmp_path: Path) -> None:
+    file = tmp_path / "home/config"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("port = many\n")
+    assert wherry("ps").code == 1
+    assert wherry("config", "set", "port", "8700").code == 0
+    file.write_text("port = many\n")
+    assert wherry("config", "unset", "port").code == 0
+    assert wherry("ps").code == 0
 
 
 def test_workspaces(wherry: Wherry, runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,6 +123,88 @@ def test_workspaces(wherry: Wherry, runs: Runs, monkeypatch: pytest.MonkeyPatch)
     assert "has not ended" in wherry("workspace", "delete", "w", "--yes").err
     assert wherry("workspace", "delete", "lab", "--yes").code == 0
     assert wherry("workspace", "show", "lab").code == 1
+
+
+def test_a_file_beside_the_project_names_the_workspace(
+    wherry: Wherry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """-w, WHERRY_WORKSPACE, 'workspace use', config.json, the default: the first of them wins."""
+    monkeypatch.delenv("WHERRY_WORKSPACE")
+    for name in ("default", "churn", "other"):
+        wherry("workspace", "create", name)
+    deep = tmp_path / "project" / "src"
+    (tmp_path / "project" / ".azureml").mkdir(parents=True)
+    deep.mkdir()
+    monkeypatch.chdir(deep)
+    file = tmp_path / "project" / ".azureml" / "config.json"
+
+    def used(*arguments: str) -> tuple[str, str]:
+        row = json.loads(wherry("config", *arguments, "-o", "json").out)[4]
+        assert row["name"] == "workspace"
+        assert wherry("config", "get", "workspace", *arguments).out.strip() == row["value"]
+        shown = wherry("workspace", "show", *arguments, "--query", "name", "-o", "tsv").out
+        assert shown.strip() == row["value"]
+        assert wherry("ps", *arguments).err.startswith(f"wherry: no runs in workspace {shown}")
+        return row["value"], row["origin"]
+
+    assert used() == ("default", "default")
+    file.write_text(json.dumps({"workspace_name": "churn"}))
+    (deep / "config.json").write_text('{"hidden_size": 768}')
+    assert used() == ("churn", str(file))
+    assert "*  churn" in wherry("workspace", "list").out
+    assert used("-w", "other") == ("other", "flag")
+    wherry("workspace", "use", "default")
+    assert used() == ("default", "file")
+    monkeypatch.setenv("WHERRY_WORKSPACE", "other")
+    assert used() == ("other", "environment")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"workspace_name": "not-here"}',
+        '{"workspace_name": "w", "server": "http://elsewhere:1"}',
+        '{"workspace_name": "a/../b"}',
+        "no json",
+        "[]",
+    ],
+)
+def test_a_file_that_names_no_workspace_of_this_server_counts_for_nothing(
+    wherry: Wherry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    monkeypatch.delenv("WHERRY_WORKSPACE")
+    wherry("workspace", "create", "default")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.json").write_text(content)
+    assert wherry("config", "get", "workspace").out == "default\n"
+    assert wherry("ps").err.startswith("wherry: no runs in workspace default\n")
+
+
+def test_settings_are_shown_without_a_server(
+    plane: object,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("WHERRY_WORKSPACE")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.json").write_text('{"workspace_name": "churn"}')
+    assert run(["config", "get", "workspace"], Session()) == 0
+    assert not (tmp_path / "home").exists()
+    monkeypatch.setenv("WHERRY_SERVER", "http://127.0.0.1:1")
+    assert run(["config", "get", "workspace"], Session()) == 0
+    assert capsys.readouterr().out == "churn\nchurn\n"
+
+
+def test_completion_looks_where_commands_look(
+    client: Client, wherry: Wherry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wherry("workspace", "create", "churn")
+    made = client.post("/workspaces/churn/runs/interactive", json={"experiment": "e"})["id"]
+    monkeypatch.delenv("WHERRY_WORKSPACE")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.json").write_text('{"workspace_name": "churn"}')
+    assert [item.value for item in candidates.find("runs", Session(client), "")] == [made]
 
 
 def test_targets(wherry: Wherry) -> None:

@@ -19,6 +19,7 @@ RUNS: list[dict[str, Any]] = [
         "experiment": "churn",
         "status": "Failed",
         "target": "local",
+        "submitted_at": "2026-01-01T09:00:00Z",
         "started_at": "2026-01-01T10:00:00Z",
         "ended_at": "2026-01-01T11:30:00Z",
         "message": "exited with code 1: ValueError: no rows in data.csv (train.py, line 12)",
@@ -38,7 +39,8 @@ def lines(width: int | None) -> list[str]:
 
 def test_without_a_terminal_nothing_is_cut() -> None:
     head, row = lines(None)
-    assert head.split() == ["ID", "NAME", "EXPERIMENT", "STATUS", "DURATION", "TARGET", "MESSAGE"]
+    titles = "ID NAME EXPERIMENT STATUS SUBMITTED DURATION TARGET MESSAGE"
+    assert head.split() == titles.split()
     assert RUNS[0]["id"] in row
     assert RUNS[0]["message"] in row
     assert " 1h30m " in row
@@ -50,8 +52,10 @@ def test_a_narrow_terminal_takes_short_ids_then_wraps_then_drops() -> None:
     medium = lines(110)
     assert medium[1].startswith("fd578bfa  baseline  churn")
     assert "TARGET" in medium[0]
+    assert " 2026-01-01 " in medium[1]
     narrow = lines(60)
     assert "TARGET" not in narrow[0]
+    assert "SUBMITTED" not in narrow[0]
     assert "EXPERIMENT" not in narrow[0]
     assert "DURATION" in narrow[0]
     told = " ".join(line[narrow[0].index("MESSAGE") :] for line in narrow[1:])

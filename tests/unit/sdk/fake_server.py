@@ -16,7 +16,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from wherry.core.errors import ConflictError, ForbiddenError, NotFoundError, WherryError
+from wherry.core.errors import (
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    UserErrorException,
+    WherryError,
+)
 from wherry.core.metrics import TAG, Logged, parse_lines, shape
 from wherry.core.snapshots import parse_files, snapshot_id
 
@@ -213,6 +219,13 @@ def _create_workspace(call: _Call) -> Any:
     return record
 
 
+@route("GET", "/targets")
+def _targets(call: _Call) -> Any:
+    nodes = [{"name": "a", "cpu": 4.0, "memory_bytes": 8_000_000_000, "gpu": 0, "gpus": []}]
+    far = {"name": "far", "kind": "ssh", "nodes": [], "problem": "no route to host"}
+    return {"items": [{"name": "local", "kind": "local", "nodes": nodes, "problem": None}, far]}
+
+
 @route("GET", "/workspaces/([^/]+)")
 def _show_workspace(call: _Call) -> Any:
     if call.match[0] not in call.fake.workspaces:
@@ -236,7 +249,17 @@ def _experiments(call: _Call) -> Any:
 @route("POST", "/workspaces/([^/]+)/experiments")
 def _ensure_experiment(call: _Call) -> Any:
     key = (call.match[0], call.json["name"])
-    return call.fake.experiments.setdefault(key, _experiment(*key))
+    record = call.fake.experiments.setdefault(key, _experiment(*key))
+    record["archived_at"] = None
+    return record
+
+
+@route("GET", "/workspaces/([^/]+)/experiments/([^/]+)")
+def _show_experiment(call: _Call) -> Any:
+    key = call.match[0], call.match[1]
+    if key not in call.fake.experiments:
+        raise NotFoundError(f"there is no experiment {key[1]!r}")
+    return call.fake.experiments[key]
 
 
 @route("PATCH", "/workspaces/([^/]+)/experiments/([^/]+)")
@@ -279,6 +302,8 @@ def _plan(call: _Call) -> Any:
 def _interactive(call: _Call) -> Any:
     if call.token.startswith("run:") and call.json["parent_id"] != call.token[len("run:") :]:
         raise ForbiddenError("a run may only make runs below itself")
+    if call.json.get("run_id") in call.fake.runs:
+        raise UserErrorException(f"there is a run {call.json['run_id']!r} already")
     return call.fake.new_run(call.match[0], call.json, status="Running")
 
 
@@ -462,6 +487,8 @@ def _write_file(call: _Call) -> Any:
 
 @route("GET", "/runs/([^/]+)/logs/(.+)")
 def _read_log(call: _Call) -> Any:
+    if call.run["type"] is None and call.run["id"] not in call.fake.logs:
+        raise NotFoundError(f"run {call.run['id']} has no log or file")
     return _log_chunks(call.fake, call.run, int(call.one("offset", "0")), call.one("follow"))
 
 

@@ -75,7 +75,7 @@ def test_a_source_directory_behind_a_link(source: Path, tmp_path: Path) -> None:
     ("script", "said"),
     [
         ("none.py", "there is no script 'none.py'"),
-        ("pkg", "there is no script 'pkg'"),
+        ("pkg", "script 'pkg' is a folder"),
         ("../other.py", "outside the source directory"),
         ("/etc/hostname", "outside the source directory"),
         (None, "there is nothing to run"),
@@ -89,6 +89,54 @@ def test_scripts_that_cannot_run(source: Path, script: Any, said: str) -> None:
 def test_a_missing_source_directory(tmp_path: Path) -> None:
     with pytest.raises(UserErrorException, match="does not exist"):
         ScriptRunConfig(tmp_path / "none", "train.py").to_spec()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserErrorException, match="is not a directory"):
+        ScriptRunConfig(tmp_path / "file", "train.py").to_spec()
+
+
+@pytest.mark.parametrize("path", ["~/bin/mine", "bin/mine", "./bin/mine", "mine"])
+def test_an_interpreter_is_found_as_in_a_shell(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "mine").write_text("")
+    (tmp_path / "bin" / "mine").chmod(0o755)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.chdir(tmp_path)
+    environment = Environment("mine")
+    environment.python.interpreter_path = path
+    found = spec(source, environment=environment)["environment"]["python"]["interpreter_path"]
+    assert found == str(tmp_path / "bin" / "mine")
+
+
+@pytest.mark.parametrize("path", ["~/none", "none", "/none/python", "a/none"])
+def test_an_interpreter_that_is_not_here_is_left_to_the_target(source: Path, path: str) -> None:
+    environment = Environment("theirs")
+    environment.python.interpreter_path = path
+    found = spec(source, environment=environment)["environment"]["python"]["interpreter_path"]
+    assert found == path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (5, "must be a list, not int"),
+        ({"--a": 1}, "must be a list, not dict"),
+        ("--a 'b", "no closing quotation"),
+        (["a\udcff"], r"arguments\[0\] is not text"),
+    ],
+)
+def test_arguments_that_are_none(source: Path, arguments: Any, said: str) -> None:
+    with pytest.raises(UserErrorException, match=said):
+        spec(source, arguments=arguments)
+
+
+@pytest.mark.parametrize("command", ["", "  ", [], ()])
+def test_an_empty_command_is_none(source: Path, command: Any) -> None:
+    assert spec(source, script="train.py", command=command)["script"] == "train.py"
+    with pytest.raises(RunConfigurationException, match="nothing to run"):
+        ScriptRunConfig(source, command=command).to_spec()
 
 
 def test_a_command_takes_the_place_of_the_script(source: Path) -> None:

@@ -8,6 +8,8 @@ import pytest
 from wherry import Experiment, Run, ScriptRunConfig, UserErrorException, Workspace
 from wherry.core.errors import NotFoundError, RunConfigurationException, ServerUnavailableError
 from wherry.sdk import client as client_module
+from wherry.sdk.settings import load
+from wherry.sdk.submission import capture
 
 from .fake_server import FakeServer
 
@@ -143,6 +145,29 @@ def test_what_the_snapshot_left_out_is_told(
     said = capsys.readouterr().err
     assert said.count("wherry: snapshot: link") == 5
     assert "and 3 more" in said
+
+
+def test_what_was_told_is_told_again_when_it_has_changed(
+    experiment: Experiment,
+    config: ScriptRunConfig,
+    source: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def told() -> int:
+        experiment.submit(config)
+        return capsys.readouterr().err.count("wherry: snapshot: ")
+
+    (source / "one").symlink_to("nowhere")
+    assert (told(), told()) == (1, 0)
+    (source / "two").symlink_to("nowhere")
+    assert (told(), told()) == (2, 0)
+    capture(config.source_directory, load(), [], remind=True)
+    assert capsys.readouterr().err.count("wherry: snapshot: ") == 2
+    for name in ("one", "two"):
+        (source / name).unlink()
+    assert told() == 0
+    (source / "one").symlink_to("nowhere")
+    assert told() == 1
 
 
 def test_unknown_options_are_refused_with_a_suggestion(

@@ -55,6 +55,19 @@ def test_several_files_and_folders(run: Run, tmp_path: Path) -> None:
         run.upload_files(["x", "y"], ["x"])
 
 
+@pytest.mark.parametrize("name", ["", ".", "./"])
+def test_a_folder_goes_to_the_top(run: Run, tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.txt").write_text("a")
+    run.upload_folder(name, tmp_path / "folder")
+    assert run.get_file_names() == ["a.txt"]
+
+
+def test_one_file_is_no_list(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(UserErrorException, match="upload_file takes one"):
+        run.upload_files("ab", [tmp_path, tmp_path])
+
+
 @pytest.mark.parametrize("name", ["/etc/passwd", "../x", "a/../../x", "", "a//b", "a\0b", "."])
 def test_names_that_leave_the_run_are_refused(run: Run, tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()

@@ -10,11 +10,15 @@ def test_what_would_be_logged_is_said(capsys: pytest.CaptureFixture[str]) -> Non
     run.log("a", 1)
     run.log_list("b", [1, 2])
     run.log_row("c", x=1)
+    run.log_row("c", name=1)
+    run.log_row(name="c", description="one column", x=1)
     run.log_table("d", {"x": [1]})
     run.log_image("e", path="plot.png")
     assert capsys.readouterr().out == (
         "Attempted to log scalar metric a:\n1\n"
         "Attempted to log list metric b:\n[1, 2]\n"
+        "Attempted to log row metric c:\n{'x': 1}\n"
+        "Attempted to log row metric c:\n{'name': 1}\n"
         "Attempted to log row metric c:\n{'x': 1}\n"
         "Attempted to log table metric d:\n{'x': [1]}\n"
         "Attempted to log image metric e:\nplot.png\n"

@@ -130,6 +130,14 @@ def test_waiting_for_a_failed_run_without_raising(
     assert '"exit_code": 1' in capsys.readouterr().out
 
 
+def test_what_was_shown_is_not_repeated_in_the_error(run: Run, fake: FakeServer) -> None:
+    fail(fake, run, b"some output\n")
+    with pytest.raises(ActivityFailedException) as caught:
+        run.wait_for_completion(show_output=True)
+    assert "exited with code 1" in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+
+
 def test_a_canceled_run_does_not_raise(run: Run) -> None:
     run.cancel()
     assert run.wait_for_completion()["status"] == "Canceled"
@@ -185,6 +193,27 @@ def test_an_interrupt_ends_the_watching_not_the_run(run: Run, fake: FakeServer) 
     )
     assert run.id in str(caught.value.hint)
     assert run.get_status() == "Running"
+
+
+def test_an_interrupt_without_output_says_that_the_run_goes_on(
+    run: Run, fake: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.set_status(run.id, "Running")
+    main = threading.main_thread().ident
+    assert main is not None
+    threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        run.wait_for_completion()
+    assert f"run {run.id} goes on" in capsys.readouterr().err
+
+
+def test_a_run_that_prints_nothing_can_be_watched(
+    experiment: Experiment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = experiment.start_logging(snapshot_directory=None)
+    run.complete()
+    assert run.wait_for_completion(show_output=True)["status"] == "Completed"
+    assert "Execution Summary" in capsys.readouterr().out
 
 
 def test_a_log_can_be_taken_up_at_an_offset(run: Run, fake: FakeServer) -> None:
@@ -243,6 +272,13 @@ def test_tags_may_change_properties_may_not(run: Run) -> None:
     assert run.properties["p"] == "1"
 
 
+def test_labels_are_given_as_a_dict(run: Run) -> None:
+    with pytest.raises(UserErrorException, match="tags must be a dict, not list"):
+        run.set_tags(["a"])  # type: ignore[arg-type]
+    with pytest.raises(UserErrorException, match="properties must be a dict, not str"):
+        run.add_properties("a")  # type: ignore[arg-type]
+
+
 def test_children(run: Run, fake: FakeServer) -> None:
     child = run.child_run("fold")
     assert child.parent == run
@@ -254,8 +290,14 @@ def test_children(run: Run, fake: FakeServer) -> None:
     assert list(run.get_children(tags={"fold": "2"})) == [tagged[1]]
     child.complete()
     assert list(run.get_children(status="Completed")) == [child]
+    assert list(run.get_children(status=["Completed", "Failed"])) == [child]
     assert run.parent is None
-    for bad in ({}, {"tag_values": [1]}, {"tag_key": "k", "tag_values": [1], "count": 2}):
+    for bad in (
+        {},
+        {"count": -1},
+        {"tag_values": [1]},
+        {"tag_key": "k", "tag_values": [1], "count": 2},
+    ):
         with pytest.raises(UserErrorException):
             run.create_children(**bad)
 
@@ -288,6 +330,37 @@ def test_an_exception_fails_the_run_of_a_context(experiment: Experiment, fake: F
     assert fake.logged(run.id) == [("scalar", "b", 2)]
 
 
+def test_the_error_of_a_context_is_not_hidden_by_ours(
+    experiment: Experiment,
+    fake: FakeServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("wherry.sdk.client._PAUSES_S", (0.0,))
+    run = experiment.start_logging(snapshot_directory=None)
+    fake.close()
+    with pytest.raises(LookupError, match="boom"), run:
+        raise LookupError("boom")
+    assert f"run {run.id} could not be ended" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("below", [False, True])
+def test_a_lost_answer_makes_no_second_run(
+    experiment: Experiment, fake: FakeServer, below: bool
+) -> None:
+    parent = experiment.start_logging(snapshot_directory=None)
+    fake.drop("POST .*/runs/interactive", "after")
+    run = parent.child_run() if below else experiment.start_logging(snapshot_directory=None)
+    assert set(fake.runs) == {parent.id, run.id}
+    assert run.parent == (parent if below else None)
+
+
+def test_an_id_that_is_taken_is_refused(experiment: Experiment) -> None:
+    experiment.start_logging(snapshot_directory=None, run_id="mine")
+    with pytest.raises(UserErrorException, match="already"):
+        experiment.start_logging(snapshot_directory=None, run_id="mine")
+
+
 def test_fail_with_a_code(experiment: Experiment, fake: FakeServer) -> None:
     run = experiment.start_logging(snapshot_directory=None, run_id="mine", name="try")
     assert run.id == "mine"
@@ -315,6 +388,76 @@ def test_cancel_archive_delete(run: Run, fake: FakeServer) -> None:
     assert run.get_events()[0]["to"] == "Canceled"
     run.delete()
     assert fake.runs == {}
+
+
+def test_a_deleted_run_is_not_answered_for_from_memory(experiment: Experiment) -> None:
+    run = experiment.start_logging(snapshot_directory=None)
+    run.complete()
+    assert run.get_status() == "Completed"
+    run.delete()
+    for ask in (run.get_status, run.get_details, lambda: run.number):
+        with pytest.raises(NotFoundError):
+            ask()
+    assert "unknown" in repr(run)
+
+
+def test_a_child_that_went_with_its_parent_needs_no_end(
+    experiment: Experiment, fake: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parent = experiment.start_logging(snapshot_directory=None)
+    child = parent.child_run()
+    child.log("a", 1)
+    parent.complete()
+    parent.delete()
+    del fake.runs[child.id]
+    interactive.finish_all()
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "message"),
+    [
+        (None, "Completed", ""),
+        (0, "Completed", ""),
+        (3, "Failed", "exited with code 3"),
+        ("no data", "Failed", "exited with code 1: no data"),
+    ],
+)
+def test_a_block_that_calls_exit_ends_its_run_as_the_program(
+    experiment: Experiment, fake: FakeServer, code: object, status: str, message: str
+) -> None:
+    with pytest.raises(SystemExit), experiment.start_logging(snapshot_directory=None) as run:
+        raise SystemExit(code)
+    assert (fake.runs[run.id]["status"], fake.runs[run.id]["message"]) == (status, message)
+
+
+@pytest.mark.parametrize("column", ["name", "description", "self", "step", "value", "kind"])
+def test_a_column_may_have_any_name(experiment: Experiment, fake: FakeServer, column: str) -> None:
+    run = experiment.start_logging(snapshot_directory=None)
+    run.log_row("row", **{column: 1})
+    run.log_row("text", **{column: "a"})
+    run.log_table("table", {column: [1]})
+    run.log("dict", {column: 1})
+    assert run.get_metrics() == {
+        "row": {column: 1},
+        "text": {column: "a"},
+        "table": {column: [1]},
+        "dict": {column: 1},
+    }
+
+
+def test_azures_keywords_still_name_the_row(
+    experiment: Experiment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = experiment.start_logging(snapshot_directory=None)
+    run.log_row(name="row", description="of two columns", x=1, y=2)
+    run.log_row("other", "of one column", x=1)
+    assert run.get_metrics() == {"row": {"x": 1, "y": 2}, "other": {"x": 1}}
+    run.log_row(x=1)
+    run.log(["no", "name"], None)  # type: ignore[arg-type]
+    said = capsys.readouterr().err
+    assert "it has no name" in said
+    assert said.count("warning") == 2
 
 
 def test_metrics_in_azures_shapes(experiment: Experiment) -> None:

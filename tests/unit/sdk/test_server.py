@@ -125,6 +125,14 @@ def test_missing_packages_are_named(home: Path, monkeypatch: pytest.MonkeyPatch)
     assert "pip install 'wherry[server]'" in str(caught.value.hint)
 
 
+def test_a_home_that_cannot_be_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for home in (tmp_path / "file", tmp_path / "file" / "home"):
+        with pytest.raises(ServerUnavailableError, match="no server can be started in") as caught:
+            HomeServer(str(home)).ensure()
+        assert "WHERRY_HOME names another" in str(caught.value.hint)
+
+
 def test_a_server_that_cannot_start_shows_its_last_words(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -222,6 +222,14 @@ def test_defaults_and_how_to_bring_them_back(tree: Path, capture: Capture) -> No
 
 
 @pytest.mark.usefixtures("settled_clock")
+def test_a_list_of_what_to_keep_does_not_mean_what_nobody_wants(
+    tree: Path, capture: Capture
+) -> None:
+    write(tree, {".gitignore": "*\n!*/\n!.*\n!*.py\n", "src/a.py": "", "src/data.csv": ""})
+    write(tree, {".git/hook.py": "", ".venv/x.py": "", "env/pyvenv.cfg": "", "env/y.py": ""})
+    assert paths(capture()) == [".gitignore", "src/a.py"]
+
+
 @pytest.mark.parametrize("name", ["venv", ".venv", "env310"])
 def test_a_virtual_environment_is_known_by_what_it_holds(
     tree: Path, capture: Capture, name: str

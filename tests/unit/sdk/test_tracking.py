@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from decimal import Decimal
 from enum import IntEnum
 from pathlib import Path
@@ -225,9 +226,23 @@ def test_logging_never_raises_and_tells_once(
     run.log_table("t", [1])
     run.log("fine", 1)
     said = capsys.readouterr().err
-    assert said.count("wherry: warning: metric 'm' is not recorded") == 1
-    assert len(said.splitlines()) == 1
+    assert [line.split(" is not")[0] for line in said.splitlines()] == [
+        "wherry: warning: metric 'm'",
+        "wherry: warning: metric ''",
+        "wherry: warning: metric 't'",
+    ]
     assert [each["n"] for each in entries(context)] == ["fine"]
+
+
+def test_there_is_an_end_to_all_complaints(
+    context: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(100):
+        Run.get_context().log(f"{number}" * 200, None)
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 21
+    assert said[-1].endswith("(more of the kind is not told)")
+    assert max(map(len, said)) < 250
 
 
 def test_a_circle_is_no_reason_to_stop(context: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -357,6 +372,16 @@ def test_an_upload_is_listed_before_the_runner_has_sent_it(context: Path, tmp_pa
     assert run.get_file_names() == ["outputs/a"]
 
 
+def test_an_upload_can_be_fetched_before_the_runner_has_sent_it(
+    context: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "model.bin").write_bytes(b"weights")
+    run = Run.get_context()
+    run.upload_file("outputs/model.bin", tmp_path / "model.bin")
+    run.download_file("outputs/model.bin", tmp_path / "copy.bin")
+    assert (tmp_path / "copy.bin").read_bytes() == b"weights"
+
+
 def test_a_childs_upload_is_not_left_for_the_runner(
     context: Path, tmp_path: Path, fake: FakeServer
 ) -> None:
@@ -367,7 +392,9 @@ def test_a_childs_upload_is_not_left_for_the_runner(
     assert Run.get_context().get_file_names() == []
 
 
-def test_an_image_is_a_file_and_a_metric(context: Path, tmp_path: Path) -> None:
+def test_an_image_is_a_file_and_a_metric(
+    context: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Plot:
         def savefig(self, path: str, **_: Any) -> None:
             Path(path).write_bytes(b"PNG")
@@ -385,10 +412,11 @@ def test_an_image_is_a_file_and_a_metric(context: Path, tmp_path: Path) -> None:
     logged = entries(context)
     assert {each["k"] for each in logged} == {"image"}
     assert logged[0]["v"] == f"aml://artifactId/ExperimentRun/dcid.churn_1/{files[0]}"
-    with pytest.raises(Exception, match="needs either"):
-        run.log_image("nothing")
-    with pytest.raises(Exception, match="no file"):
-        run.log_image("gone", path="gone.png")
+    run.log_image("nothing")
+    run.log_image("gone", path="gone.png")
+    said = capsys.readouterr().err
+    assert "'nothing' is not recorded: an image needs either path= or plot=" in said
+    assert "'gone' is not recorded: there is no file 'gone.png'" in said
 
 
 def test_azures_documents_are_kept_as_files(context: Path) -> None:
@@ -537,6 +565,8 @@ SCRIPT = """
         ("", 0, "Completed"),
         ("raise ValueError('bad')", 1, "Failed"),
         ("sys.exit(3)", 3, "Completed"),
+        ("import os, time\nos.kill(os.getpid(), 15)\ntime.sleep(60)", -15, "Failed"),
+        ("import os, time\nos.kill(os.getpid(), 1)\ntime.sleep(60)", -1, "Failed"),
         ("run.complete()", 0, "Completed"),
         ("import os\npid = os.fork()\nif pid: os.waitpid(pid, 0)", 0, "Completed"),
     ],
@@ -550,6 +580,55 @@ def test_the_rest_is_sent_at_exit(
     assert fake.logged(run_id) == [("scalar", "a", 1)]
     assert fake.runs[run_id]["status"] == status
     assert fake.count(f"POST .*{run_id}/end") == 1
+
+
+def test_a_signal_that_the_script_handles_is_left_to_it(experiment: Experiment) -> None:
+    ours = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        handler = signal.getsignal(signal.SIGTERM)
+        experiment.start_logging(snapshot_directory=None)
+        assert signal.getsignal(signal.SIGTERM) is handler
+    finally:
+        signal.signal(signal.SIGTERM, ours)
+
+
+def test_a_submitted_script_ends_on_a_signal_at_once(context: Path) -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        Run.get_context().child_run().complete()
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_forked_child_ends_on_a_signal_at_once(experiment: Experiment) -> None:
+    experiment.start_logging(snapshot_directory=None)
+    assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    pid = os.fork()
+    if not pid:
+        os._exit(0 if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_an_end_without_a_server_waits_once(
+    experiment: Experiment,
+    fake: FakeServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("wherry.sdk.client._PAUSES_S", (0.0,))
+    monkeypatch.setattr(interactive, "EXIT_PATIENCE_S", 0.3)
+    run = experiment.start_logging(snapshot_directory=None)
+    children = run.create_children(count=20)
+    for child in children:
+        child.log("a", 1)
+    fake.close()
+    began = time.monotonic()
+    interactive.finish_all()
+    assert time.monotonic() - began < 10
+    said = capsys.readouterr().err
+    assert said.count("could not be ended: the server did not answer") == 21
+    assert said.count("they are kept in") == 1
 
 
 def test_forked_children_are_shipped_by_their_parent(
