@@ -59,12 +59,23 @@ class Home:
                 continue
         return [process for process in found if process.pid != os.getpid()]
 
+    def nurseries(self) -> list[psutil.Process]:
+        """Those that start runners; each ends by itself soon after its server."""
+        return [each for each in self.processes() if "--nursery" in _command(each)]
+
 
 def wait_until(holds: Callable[[], object], timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while not holds():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.02)
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
 
 
 def _is_zombie(pid: int) -> bool:
@@ -83,6 +94,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
         monkeypatch.delenv(name, raising=False)
     yield home
     HomeServer(str(home.home)).stop()
+    wait_until(lambda: not home.nurseries())
     leftover = home.processes()
     for process in leftover:
         process.kill()

@@ -48,7 +48,7 @@ def test_one_function_writes_a_status() -> None:
 def _writes_status(function: ast.FunctionDef) -> bool:
     """It updates the table of runs with a value for ``status``."""
     text = ast.unparse(function)
-    updates = "update(runs)" in text
+    updates = any(word in text for word in ("update(runs)", "_UPDATE", "_MOVE"))
     sets = "'status':" in text or "status=" in text.replace("status==", "")
     return updates and sets
 

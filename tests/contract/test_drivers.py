@@ -9,7 +9,8 @@ import pytest
 from wherry.drivers.local import LocalDriver
 from wherry.drivers.memory import MemoryBackend, MemoryDriver
 from wherry.testing import programs
-from wherry.testing.driver_contract import ODD, DriverContract, MakeDriver
+from wherry.testing.driver_contract import DriverContract, MakeDriver
+from wherry.testing.evidence import ODD
 
 
 @pytest.fixture(autouse=True)

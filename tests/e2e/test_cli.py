@@ -105,6 +105,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     assert shell("server", "start").returncode == 0
     yield shell
     shell("server", "stop")
+    wait_until(lambda: not shell.home.nurseries())
     leftover = shell.home.processes()
     for process in leftover:
         process.kill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -254,18 +255,49 @@ open("outputs/done", "w").write("yes")
     assert len(list(marks.iterdir())) == len(runs)
 
 
-def test_a_killed_runner_is_told_apart_from_a_killed_script(home: Home) -> None:
+def test_what_a_killed_runner_left_is_brought_home(home: Home) -> None:
+    text = """
+import os, time
+from wherry import Run
+run = Run.get_context()
+for number in range(60):
+    print(number, flush=True)
+    run.log("n", number)
+    time.sleep(0.05)
+with open("outputs/late.txt", "w") as file:
+    file.write("late")
+"""
+    run = home.submit(text)
+    wait_until(lambda: b"5" in _log(home, run))
+    _runner(home).kill()
+    run.wait_for_completion(raise_on_error=False)
+    assert (run.record["status"], run.record["reason"]) == ("Failed", "RunnerLost")
+    assert _log(home, run).split() == [b"%d" % number for number in range(60)]
+    assert run.get_metrics()["n"] == list(range(60))
+    assert "outputs/late.txt" in run.get_file_names()
+
+
+def test_a_run_without_its_runner_is_still_canceled(home: Home) -> None:
     run = home.submit("import time\nprint('up', flush=True)\ntime.sleep(600)")
     wait_until(lambda: b"up" in _log(home, run))
-    for process in home.processes():
-        if any("runner.py" in word for word in process.cmdline()):
-            process.kill()
-    for process in home.processes():
-        if "train.py" in process.cmdline():
-            process.kill()
+    _runner(home).kill()
+    run.cancel()
     run.wait_for_completion(raise_on_error=False)
-    assert run.record["reason"] == "RunnerLost"
+    assert run.get_status() == "Canceled"
     assert _log(home, run) == b"up\n"
+
+
+def test_a_runner_killed_while_it_stores_the_files_changes_no_end(home: Home) -> None:
+    text = """
+for number in range(3000):
+    with open(f"outputs/{number}", "w") as file:
+        file.write(str(number))
+"""
+    run = home.submit(text)
+    wait_until(lambda: list(home.home.glob("nodes/local/*/exit.json")))
+    _runner(home).kill()
+    run.wait_for_completion()
+    assert len([name for name in run.get_file_names() if name.startswith("outputs/")]) == 3000
 
 
 def test_ten_clients_that_start_at_once_share_one_server(home: Home) -> None:
@@ -400,6 +432,11 @@ def test_the_page_has_an_address(home: Home) -> None:
     run.wait_for_completion()
     assert run.get_portal_url().startswith("http://127.0.0.1:")
     assert Path(home.home).exists()
+
+
+def _runner(home: Home) -> psutil.Process:
+    (facts,) = home.home.glob("nodes/local/*/started")
+    return psutil.Process(json.loads(facts.read_text())["pid"])
 
 
 def _log(home: Home, run: Run) -> bytes:

@@ -22,7 +22,7 @@ from wherry.blobs.folder import FolderBlobStore, FolderLogStore
 from wherry.core.errors import AuthenticationException, ServerUnavailableError
 from wherry.core.resources import parse_bytes
 from wherry.core.settings import Settings
-from wherry.drivers.base import Driver
+from wherry.drivers.base import Closing, Driver
 from wherry.drivers.local import LocalDriver
 from wherry.store import tokens, workspaces
 from wherry.store.database import Database, sqlite_url
@@ -92,6 +92,9 @@ class Plane:
         return f"{name[:31]}~{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
     def close(self) -> None:
+        for driver in self.drivers.values():
+            if isinstance(driver, Closing):
+                driver.close()
         self.database.close()
 
     def attempt_token(self, attempt_id: str, run_id: str) -> str:

@@ -18,7 +18,7 @@ from wherry.core.lifecycle import Decision, Observation, Phase, Reason, Status
 from wherry.core.placement import Used, Waiting, place
 from wherry.core.resources import Resources
 from wherry.core.text import clean
-from wherry.drivers.base import Driver, Handle, Health
+from wherry.drivers.base import Driver, Handle, Health, Rescuer
 from wherry.store import attempts, leases, runs
 
 from . import launch
@@ -230,16 +230,27 @@ class Reconciler:
 
     def _settle(self, attempt: Any, observation: Observation) -> None:
         if observation.phase in (Phase.EXITED, Phase.GONE) and attempt.exit is None:
+            if self._rescue(attempt):
+                return
             self._collect_log(attempt)
+        elif observation.phase is Phase.RUNNING and self._quiet(attempt):
+            self._rescue(attempt)  # the command may run on without its runner
         with self._plane.write() as connection:
             self._keep(connection, attempt, observation)
             settle(self._plane, connection, attempts.get(connection, attempt.id))
 
+    def _rescue(self, attempt: Any) -> bool:
+        """Whether someone is at work who sends what the runner could not any more."""
+        if not isinstance(self._driver, Rescuer):
+            return False
+        with self._plane.database.read() as connection:
+            run = runs.get(connection, attempt.run_id)
+        return self._driver.rescue(launch.build(self._plane, run, attempt))
+
     def _due(self, attempt: Any) -> bool:
         now = time.monotonic()
-        heard = attempt.heartbeat_at or attempt.created_at
-        quiet = (self._plane.now() - heard).total_seconds() > QUIET_S
-        doubtful = attempt.stage is None or attempt.cancel_sent_at is not None or quiet
+        asked = attempt.cancel_sent_at is not None
+        doubtful = attempt.stage is None or asked or self._quiet(attempt)
         first = attempt.id not in self._looked_at
         if first and attempt.created_at > self._plane.started_at:
             self._looked_at[attempt.id] = now
@@ -248,6 +259,10 @@ class Reconciler:
             return False
         self._looked_at[attempt.id] = now
         return True
+
+    def _quiet(self, attempt: Any) -> bool:
+        heard = attempt.heartbeat_at or attempt.created_at
+        return bool((self._plane.now() - heard).total_seconds() > QUIET_S)
 
     def _keep(self, connection: Any, attempt: Any, observation: Observation) -> None:
         changes: dict[str, Any] = {

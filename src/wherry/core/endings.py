@@ -59,7 +59,7 @@ def _sentence(
     if reason is Reason.RUNNER_LOST:
         told = f" ({detail})" if detail else ""
         return (
-            "its process ended without leaving an exit record: "
+            "its runner ended without leaving an exit record: "
             f"it was killed from outside or the machine stopped{told}"
         )
     if reason is Reason.CLIENT_LOST:

@@ -110,7 +110,10 @@ class Reason(str, Enum):
 
 @dataclass(frozen=True)
 class ExitRecord:
-    """What the runner wrote down when the command ended. The only proof of an end."""
+    """What the runner wrote down when the command ended. The only proof of an end.
+
+    ``lost``: the runner was killed, and one that came after it did not see how the command ended.
+    """
 
     exit_code: Optional[int] = None
     signal: Optional[int] = None
@@ -119,6 +122,7 @@ class ExitRecord:
     out_of_memory: bool = False
     setup_error: Optional[str] = None
     error: Optional[Mapping[str, Any]] = None
+    lost: bool = False
     started_at: Optional[float] = None
     ended_at: Optional[float] = None
 
@@ -183,6 +187,8 @@ def verdict(exit: ExitRecord) -> Decision:
         return Decision(Status.FAILED, Reason.TIME_LIMIT)
     if exit.canceled:
         return Decision(Status.CANCELED, Reason.CANCELED)
+    if exit.lost:
+        return Decision(Status.FAILED, Reason.RUNNER_LOST)
     if exit.exit_code == 0:
         return Decision(Status.COMPLETED, Reason.SUCCEEDED)
     if exit.out_of_memory:
@@ -196,6 +202,8 @@ def _wanted(status: Status, facts: Facts, cancel_requested: bool) -> Optional[De
     if status.terminal:
         return None
     if facts.exit is not None:
+        if facts.exit.lost and cancel_requested:
+            return Decision(Status.CANCELED, Reason.CANCELED)
         return verdict(facts.exit)
     if facts.phase is Phase.GONE:
         if facts.gone_for_s < GONE_GRACE_S:

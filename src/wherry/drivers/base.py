@@ -19,7 +19,8 @@ class Launch:
 
     ``argv`` may contain ``{dir}``: the folder on the node where ``files`` and ``program`` were put.
     ``program`` is the same for every attempt, so a driver may keep it. ``nursery``, if any, is a
-    command that starts attempts faster than ``argv`` does: see ``runner/nursery.py``.
+    command that starts attempts faster than ``argv`` does: see ``runner/nursery.py``. With
+    ``--rescue`` behind it, ``argv`` brings home what a killed runner left.
     """
 
     attempt_id: str
@@ -94,6 +95,28 @@ class Driver(Protocol):
 
     def release(self, handle: Handle) -> None:
         """Remove every trace. Afterwards ``observe`` says ``gone``. Repeated: no effect."""
+        ...
+
+
+@runtime_checkable
+class Rescuer(Protocol):
+    """A driver that can bring home what an attempt left whose runner is gone."""
+
+    def rescue(self, launch: Launch) -> bool:
+        """Start a runner that executes nothing and sends the rest; whether one is at work.
+
+        False when there is nothing to bring home, or it was tried often enough. While it works,
+        ``observe`` says ``running``; afterwards ``exited``.
+        """
+        ...
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """A driver that keeps something at hand between calls."""
+
+    def close(self) -> None:
+        """Let go of it; attempts go on."""
         ...
 
 

@@ -32,6 +32,7 @@ from .nursery import Nursery, NurseryError
 log = logging.getLogger(__name__)
 
 _LOG_TAIL = 2000
+_RESCUES = 3
 _REFUSALS = {errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.E2BIG}
 _NO_FILE = (FileNotFoundError, NotADirectoryError, IsADirectoryError, io.UnsupportedOperation)
 _KEPT_SETTINGS = {"WHERRY_CACHE", "WHERRY_HOME"}
@@ -98,6 +99,19 @@ class LocalDriver:
             ) from None
         return Handle(json.dumps({"attempt": launch.attempt_id}))
 
+    def rescue(self, launch: Launch) -> bool:
+        folder = self._folder_of(launch.attempt_id)
+        try:
+            with self._alone():
+                if _runner(folder):
+                    return True
+                if not _exists(folder / "started") or not _one_more_rescue(folder):
+                    return False
+                _note_spawned(folder, self._start_runner(launch, folder, rescue=True))
+        except OSError as error:
+            raise TargetUnavailableError(f"{folder} cannot be rescued: {error}") from None
+        return True
+
     def observe(self, handles: Sequence[Handle]) -> Mapping[Handle, Observation]:
         processes.reap()
         folders = {handle: self._folder(handle) for handle in handles}
@@ -140,6 +154,12 @@ class LocalDriver:
                     folder.rename(rubbish)
             _remove(rubbish)
 
+    def close(self) -> None:
+        """Nothing but the nursery: attempts go on."""
+        if self._nursery is not None:
+            self._nursery.close()
+            self._nursery = None
+
     def _devices(self) -> list[str]:
         found = gpus.usable(gpus.find(), os.environ.get("CUDA_VISIBLE_DEVICES"))
         return found if self._gpus is None else found[: self._gpus]
@@ -157,15 +177,17 @@ class LocalDriver:
             folder.mkdir(mode=0o700, exist_ok=True)
             for name, content in launch.files.items():
                 _write(folder / name, content)
-            pid = self._start_warm(launch, folder) or _start_cold(launch, folder)
+            pid = self._start_runner(launch, folder)
         except (OSError, LaunchRefusedError):
             _remove(folder)
             raise
-        with suppress(OSError):  # a full disk must not undo a start
-            facts = {"pid": pid, "identity": processes.identity(pid, ended=True)}
-            _write(folder / "spawned", json.dumps(facts).encode())
+        _note_spawned(folder, pid)
 
-    def _start_warm(self, launch: Launch, folder: Path) -> int | None:
+    def _start_runner(self, launch: Launch, folder: Path, *, rescue: bool = False) -> int:
+        warm = self._start_warm(launch, folder, rescue=rescue)
+        return warm or _start_cold(launch, folder, rescue=rescue)
+
+    def _start_warm(self, launch: Launch, folder: Path, *, rescue: bool) -> int | None:
         """By the nursery. Where it fails, the claim on the folder keeps a runner that it may have
         started and the one that is started instead from both going on.
         """
@@ -174,7 +196,7 @@ class LocalDriver:
         try:
             if self._nursery is None:
                 self._nursery = _open_nursery(launch, folder)
-            return self._nursery.start_runner(folder, _environment(launch))
+            return self._nursery.start_runner(folder, _environment(launch), rescue=rescue)
         except (OSError, NurseryError) as error:
             log.warning("%s: runners are started one by one: %s", self._root, error)
             self._nursery = None
@@ -235,6 +257,14 @@ def _filled(argv: Sequence[str], folder: Path) -> list[str]:
     return [argument.replace("{dir}", str(folder)) for argument in argv]
 
 
+def _one_more_rescue(folder: Path) -> bool:
+    """One byte for each that was tried."""
+    path = folder / "rescues"
+    with path.open("ab") as file:
+        file.write(b"+")
+        return file.tell() <= _RESCUES
+
+
 def _open_nursery(launch: Launch, folder: Path) -> Nursery:
     _put_program(launch, folder)
     env = _environment(launch)
@@ -247,14 +277,21 @@ def _put_program(launch: Launch, folder: Path) -> None:
         _write(folder / name, content)
 
 
-def _start_cold(launch: Launch, folder: Path) -> int:
+def _start_cold(launch: Launch, folder: Path, *, rescue: bool) -> int:
     _put_program(launch, folder)
-    pid = _spawn(launch, folder)
+    argv = _filled(launch.argv, folder)
+    pid = _spawn([*argv, "--rescue"] if rescue else argv, launch, folder)
     processes.adopt(pid)
     return pid
 
 
-def _spawn(launch: Launch, folder: Path) -> int:
+def _note_spawned(folder: Path, pid: int) -> None:
+    with suppress(OSError):  # a full disk must not undo a start
+        facts = {"pid": pid, "identity": processes.identity(pid, ended=True)}
+        _write(folder / "spawned", json.dumps(facts).encode())
+
+
+def _spawn(argv: list[str], launch: Launch, folder: Path) -> int:
     """Start the runner in a session of its own, so that it outlives this process."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     actions = [
@@ -262,13 +299,17 @@ def _spawn(launch: Launch, folder: Path) -> int:
         (os.POSIX_SPAWN_OPEN, 1, str(folder / "runner.log"), flags, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
-    argv = _filled(launch.argv, folder)
     program = shutil.which(argv[0])
     if program is None:
         raise LaunchRefusedError(f"there is no program {argv[0]} on this machine")
     try:
         return os.posix_spawn(
-            program, argv, _environment(launch), file_actions=actions, setsid=True, setsigmask=()
+            program,
+            argv,
+            _environment(launch),
+            file_actions=actions,
+            setsid=True,
+            setsigmask=(signal.SIGTERM,),
         )
     except OSError as error:
         if error.errno in _REFUSALS:

@@ -37,15 +37,20 @@ class Nursery:
             _close(input_end, output_end)
         processes.adopt(self._pid)
 
-    def start_runner(self, folder: Path, env: Mapping[str, str]) -> int:
+    def start_runner(self, folder: Path, env: Mapping[str, str], *, rescue: bool = False) -> int:
         """The process id of a runner for the attempt in ``folder``."""
-        request = json.dumps({"folder": str(folder), "env": dict(env)}).encode() + b"\n"
+        request = {"folder": str(folder), "env": dict(env), "rescue": rescue}
         try:
-            self._send(request)
+            self._send(json.dumps(request).encode() + b"\n")
             return _pid_in(json.loads(self._line()))
         except (OSError, ValueError) as error:
             self._give_up()
             raise NurseryError(str(error)) from None
+
+    def close(self) -> None:
+        """Its process ends, and has ended soon; the runners go on."""
+        self._close()
+        processes.wait(self._pid, _PATIENCE_S)
 
     def _send(self, data: bytes) -> None:
         while data:
@@ -78,8 +83,10 @@ def _spawn(
         (os.POSIX_SPAWN_DUP2, output_end, 1),
         (os.POSIX_SPAWN_OPEN, 2, str(output), flags, 0o600),
     ]
+    # Its runners inherit the mask: none of them is ended before it can say so.
+    mask = (signal.SIGTERM,)
     return os.posix_spawn(
-        argv[0], list(argv), dict(env), file_actions=actions, setsid=True, setsigmask=()
+        argv[0], list(argv), dict(env), file_actions=actions, setsid=True, setsigmask=mask
     )
 
 

@@ -85,6 +85,14 @@ def adopt(pid: int) -> None:
     _children.add(pid)
 
 
+def wait(pid: int, timeout_s: float) -> None:
+    """Until the adopted child has ended, or the time is over."""
+    until = time.monotonic() + timeout_s
+    while pid in _children and time.monotonic() < until:
+        reap()
+        time.sleep(0.002)
+
+
 def reap() -> None:
     """Wait for the children that have ended, so that none stays a zombie."""
     with _reaping:

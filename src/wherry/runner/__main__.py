@@ -12,6 +12,7 @@ from .evidence import MemoryKills
 from .folder import Folder, tell
 from .light import TYPE_CHECKING, become_subreaper, signal, suppress
 from .outputs import WATCHED, Outputs, Sweeper
+from .rescue import outlive
 from .shipping import AwayError, RejectedError, Shipper, quote
 from .verdict import READ_BACK, conclude
 from .workspace import SetupError, unpack
@@ -39,6 +40,18 @@ def main(path: str, library: str) -> None:
         folder.write_exit(_without_start(error))
         return
     _Attempt(folder, manifest, library, signals).run()
+
+
+def rescue(path: str, library: str) -> None:
+    """Bring home what the attempt left whose runner is gone."""
+    signals = process.Signals()
+    folder = Folder(path)
+    try:
+        manifest = folder.manifest()
+    except SetupError as error:
+        tell(str(error))
+        return
+    _Attempt(folder, manifest, library, signals).rescue()
 
 
 class _Attempt:
@@ -73,6 +86,16 @@ class _Attempt:
             record = _without_start(SetupError(f"the runner failed: {error!r}"))
             _tell_trace()
         self._folder.write_exit(record)
+        self._finish(record)
+
+    def rescue(self) -> None:
+        tell("an earlier runner of this attempt was killed; what it left is brought home")
+        record = self._folder.exit_record()
+        if record is None:
+            self._courier.start()
+            self._sweeper.start()
+            record = outlive(self._folder, self._manifest, self._signals)
+            self._folder.write_exit(record)
         self._finish(record)
 
     def _prepare(self) -> None:
@@ -188,6 +211,7 @@ def _without_start(error: Exception) -> Dict[str, Any]:
         "out_of_memory": False,
         "setup_error": None if canceled else str(error),
         "error": None if canceled else {"message": str(error)},
+        "lost": False,
         "started_at": None,
         "ended_at": time.time(),
     }

@@ -18,14 +18,16 @@ def main() -> None:
     library = _unpacked(archive, cache + "/runner-" + HASH) or _unpacked(archive, own)
     _import_from(library)
     try:
-        from wherry.runner.__main__ import main as run
+        from wherry.runner import __main__ as runner
     except ImportError:  # someone has tidied up in the cache
         library = _unpacked(archive, own)
         _import_from(library)
-        from wherry.runner.__main__ import main as run
+        from wherry.runner import __main__ as runner
 
-    if "--nursery" not in sys.argv:
-        run(sys.argv[1], library)
+    if "--rescue" in sys.argv:
+        runner.rescue(sys.argv[1], library)
+    elif "--nursery" not in sys.argv:
+        runner.main(sys.argv[1], library)
     elif library != own:  # which is gone with this attempt
         from wherry.runner.nursery import serve
 

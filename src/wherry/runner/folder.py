@@ -10,7 +10,7 @@ from .light import TYPE_CHECKING, dumps, loads, suppress
 from .workspace import SetupError
 
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Tuple
+    from typing import Any, Dict, List, Optional, Tuple
 
 MANIFEST_VERSION = 1
 _RESERVED = 16384
@@ -65,6 +65,14 @@ class Folder:
         finally:
             os.close(handle)
 
+    def started_at(self) -> Optional[float]:
+        """When the first runner began, by its own clock."""
+        started_at = _read_object(f"{self.path}/started").get("started_at")
+        return started_at if isinstance(started_at, (int, float)) else None
+
+    def exit_record(self) -> Optional[Dict[str, Any]]:
+        return _read_object(self._exit) or None
+
     def write_exit(self, record: Dict[str, Any]) -> None:
         """By rename: whoever sees the record sees all of it."""
         short = {**record, "error": None}  # fits into what was reserved, whatever was said last
@@ -103,6 +111,15 @@ class Folder:
         finally:
             os.close(handle)
         os.rename(f"{self._exit}.tmp", self._exit)
+
+
+def _read_object(path: str) -> Dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            found = loads(file.read().decode())
+    except (OSError, ValueError):
+        return {}
+    return dict(found) if isinstance(found, dict) else {}
 
 
 def tell(sentence: str) -> None:

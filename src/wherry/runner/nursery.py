@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from .__main__ import main
+from .__main__ import main, rescue
 from .light import TYPE_CHECKING, dumps, loads, signal
 
 if TYPE_CHECKING:
@@ -61,5 +61,8 @@ def _become_runner(request: Dict[str, Any], library: str) -> None:
     os.close(log)
     os.environ.clear()
     os.environ.update(request["env"])
-    main(folder, library)
+    if request.get("rescue"):
+        rescue(folder, library)
+    else:
+        main(folder, library)
     os._exit(0)

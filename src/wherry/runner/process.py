@@ -40,6 +40,8 @@ class Signals:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._handle)
+        # A driver may have it blocked, so that none is lost before there is a handler.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
 
     def wait(self, timeout_s: float) -> None:
         """Until something happens or the time is over; now and then for nothing."""

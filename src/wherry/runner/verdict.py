@@ -51,6 +51,7 @@ def conclude(
         "out_of_memory": False,
         "setup_error": None,
         "error": None,
+        "lost": False,
     }
     if canceled or (code == 0 and not timed_out):
         return record

@@ -8,7 +8,7 @@ import sys
 import time
 from contextlib import suppress
 from json import loads
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Set
 
 from ..core.errors import (
     AuthenticationException,
@@ -264,7 +264,7 @@ class _StartLock:
         os.close(self._fd)
 
 
-_children: List[int] = []
+_children: Set[int] = set()
 
 
 def _spawn(home: str, log: int) -> int:
@@ -280,7 +280,7 @@ def _spawn(home: str, log: int) -> int:
         env=server_environment(home),
         start_new_session=True,
     )
-    _children.append(process.pid)
+    _children.add(process.pid)
     process.returncode = 0  # it outlives us: Popen must neither wait for it nor warn
     return process.pid
 
@@ -336,6 +336,6 @@ def _reap() -> None:
     for pid in list(_children):
         try:
             if os.waitpid(pid, os.WNOHANG)[0]:
-                _children.remove(pid)
+                _children.discard(pid)
         except ChildProcessError:  # started before a fork, or waited for elsewhere
-            _children.remove(pid)
+            _children.discard(pid)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -17,6 +19,7 @@ from sqlalchemy.pool import QueuePool
 from wherry.core.errors import UserErrorException
 
 T = TypeVar("T")
+_PATIENCE_S = 30.0
 _FORM = "use sqlite:///path or postgresql://user:password@host/name"
 
 
@@ -102,6 +105,20 @@ def _postgres(url: URL) -> Engine:
         ) from None
 
 
+def _write_ahead(connection: Any) -> None:
+    """Several processes that open a new database at once do not wait for each other here."""
+    until = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
 def _sqlite(url: str) -> Engine:
     engine = create_engine(
         url,
@@ -115,12 +132,8 @@ def _sqlite(url: str) -> Engine:
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # we say BEGIN ourselves
-        for pragma in (
-            "journal_mode=WAL",
-            "synchronous=FULL",
-            "foreign_keys=ON",
-            "busy_timeout=30000",
-        ):
+        for pragma in ("busy_timeout=30000", "synchronous=FULL", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}")
+        _write_ahead(connection)
 
     return engine

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import threading
 import time
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -20,31 +19,25 @@ from wherry.control import bundle
 from wherry.core.errors import LaunchRefusedError
 from wherry.core.lifecycle import ExitRecord, Observation, Phase
 from wherry.core.manifest import Manifest
-from wherry.drivers.base import Driver, Handle, Launch
+from wherry.drivers.base import Driver, Handle, Launch, Rescuer
 
 from . import programs
+from .evidence import (
+    ODD,
+    ODD_TEXTS,
+    STILL_S,
+    assert_still,
+    beats,
+    fork,
+    ids_in,
+    look,
+    read_whole_log,
+    starts,
+)
 
 MakeDriver = Callable[[], Driver]
 
-ODD = "odd 'näme' \"q\" $HOME `id` ; & (x) {dir} *"
-ODD_TEXTS = [
-    "",
-    " ",
-    "a b",
-    "it's",
-    '"',
-    "$HOME",
-    "`id`",
-    "a\nb\ttab",
-    "\\",
-    "*",
-    "日本語 é",
-    "-c",
-    "{dir}",
-]
-
 _SOURCE = Path(programs.__file__).read_text(encoding="utf-8")
-_STILL_S = 0.5
 
 
 class DriverContract:
@@ -118,6 +111,12 @@ class DriverContract:
             nursery=bundle.nursery(self.python) if self.nursery else (),
         )
 
+    def rescuer(self, make_driver: MakeDriver) -> Any:
+        driver = make_driver()
+        if not isinstance(driver, Rescuer):
+            pytest.skip("the driver is no Rescuer")
+        return driver
+
     def finish(self, driver: Driver, handle: Handle) -> ExitRecord:
         """The exit record of an attempt that ends by itself."""
         self.until(lambda: look(driver, handle).phase in (Phase.EXITED, Phase.GONE))
@@ -167,7 +166,7 @@ class DriverContract:
         text = make_driver().render(launch)
         assert launch.attempt_id in text
         assert make_driver().render(launch) == text
-        time.sleep(_STILL_S)
+        time.sleep(STILL_S)
         assert not (world / "starts").exists(), "render started the attempt"
 
     def test_render_shows_the_command(self, make_driver: MakeDriver, machine: None) -> None:
@@ -213,7 +212,7 @@ class DriverContract:
         self, make_driver: MakeDriver, world: Path, machine: None
     ) -> None:
         launch = self.launch("beat", str(world / "beat"))
-        caller = _fork(lambda: make_driver().submit(launch))
+        caller = fork(lambda: make_driver().submit(launch))
         os.waitpid(caller, 0)
         before = beats(world / "beat")
         self.until(lambda: beats(world / "beat") > before + 5)
@@ -250,7 +249,7 @@ class DriverContract:
         assert len(handles) == 6
         assert len(set(handles)) == 1
         self.finish(make_driver(), handles[0])
-        time.sleep(_STILL_S)
+        time.sleep(STILL_S)
         assert starts(world) == 1
 
     def test_restart_adopts(self, make_driver: MakeDriver, world: Path) -> None:
@@ -271,13 +270,13 @@ class DriverContract:
         after = make_driver()
         assert after.submit(launch) == handle
         assert look(after, handle) == Observation(Phase.EXITED, record)
-        time.sleep(_STILL_S)
+        time.sleep(STILL_S)
         assert starts(world) == 1
 
     def test_unknown_is_gone(self, make_driver: MakeDriver) -> None:
         driver = make_driver()
         real = driver.submit(self.launch("leave", "0"))
-        stranger = Handle(real.replace(_ids(real)[0], str(uuid4()))) if _ids(real) else real
+        stranger = Handle(real.replace(ids_in(real)[0], str(uuid4()))) if ids_in(real) else real
         odd = [Handle("{}"), Handle("not json"), Handle("[1]"), Handle('{"attempt": "../x"}')]
         handles = [*odd, *([stranger] if stranger != real else [])]
         seen = driver.observe(handles)
@@ -438,6 +437,38 @@ class DriverContract:
         self.ended(driver, handle)
         assert_still(world / "beat")
 
+    def test_a_rescue_watches_what_a_lost_runner_left(
+        self, make_driver: MakeDriver, world: Path, machine: None
+    ) -> None:
+        driver = self.rescuer(make_driver)
+        launch = self.launch("orphan", str(world / "beat"))
+        handle = driver.submit(launch)
+        self.until(lambda: beats(world / "beat") > 10)
+        assert driver.rescue(launch)
+        assert driver.rescue(launch)  # one is at it
+        assert look(driver, handle).phase is Phase.RUNNING
+        driver.cancel(handle)
+        record = self.finish(driver, handle)
+        assert (record.canceled, record.lost) == (True, True)
+        assert_still(world / "beat")
+
+    def test_a_rescue_executes_nothing_and_has_an_end(
+        self, make_driver: MakeDriver, world: Path, machine: None
+    ) -> None:
+        driver = self.rescuer(make_driver)
+        launch = self.launch("mark", str(world / "starts"))
+        handle = driver.submit(launch)
+        first = self.finish(driver, handle)
+        rescues = 0
+        while driver.rescue(launch):
+            rescues += 1
+            assert rescues < 100, "it is rescued for ever"
+            assert self.finish(driver, handle) == first
+        assert rescues > 0
+        assert starts(world) == 1
+        driver.release(handle)
+        assert not driver.rescue(launch)
+
     def test_the_time_limit_ends_it(
         self, make_driver: MakeDriver, world: Path, machine: None
     ) -> None:
@@ -544,54 +575,3 @@ class DriverContract:
         seen = make_driver().observe(list(codes))
         found = {handle: each.exit.exit_code for handle, each in seen.items() if each.exit}
         assert found == codes
-
-
-def look(driver: Driver, handle: Handle) -> Observation:
-    return driver.observe([handle])[handle]
-
-
-def read_whole_log(driver: Driver, handle: Handle) -> bytes:
-    parts: list[bytes] = []
-    while part := driver.read_log(handle, sum(map(len, parts)), 1 << 20):
-        parts.append(part)
-    return b"".join(parts)
-
-
-def beats(path: Path) -> int:
-    """How often something has written there."""
-    try:
-        return path.read_bytes().count(b"\n")
-    except FileNotFoundError:
-        return 0
-
-
-def starts(folder: Path) -> int:
-    return beats(folder / "starts")
-
-
-def assert_still(*paths: Path, settle_s: float = 0.0) -> None:
-    """Nothing writes to these files any more, whatever the driver says."""
-    time.sleep(settle_s)
-    before = [beats(path) for path in paths]
-    time.sleep(_STILL_S)
-    after = [beats(path) for path in paths]
-    assert after == before, "something still runs"
-
-
-def _fork(act: Callable[[], object]) -> int:
-    """Act in a process that then dies with its whole group, as if by a power cut."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
-    if pid == 0:
-        os.setpgid(0, 0)
-        try:
-            act()
-        finally:
-            os.killpg(0, signal.SIGKILL)
-    return pid
-
-
-def _ids(handle: str) -> Sequence[str]:
-    """The parts of a handle that look like an attempt's id."""
-    return [part for part in handle.replace('"', " ").split() if len(part) == 36]

@@ -13,6 +13,7 @@ from wherry.core.lifecycle import (
     SILENCE_LIMIT_S,
     TERMINAL,
     TRANSITIONS,
+    Decision,
     ExitRecord,
     Facts,
     Phase,
@@ -124,3 +125,11 @@ def test_a_terminal_status_is_never_left(history: list[tuple[Facts, bool]]) -> N
         if decision is not None:
             assert not status.terminal
             status = decision.status
+
+
+def test_a_lost_end_is_a_cancel_if_one_was_asked_for() -> None:
+    facts = Facts(exit=ExitRecord(lost=True))
+    lost = decide(Status.RUNNING, facts)
+    assert lost == Decision(Status.FAILED, Reason.RUNNER_LOST)
+    canceled = decide(Status.RUNNING, facts, cancel_requested=True)
+    assert canceled == Decision(Status.CANCELED, Reason.CANCELED)

@@ -1,0 +1,97 @@
+"""Brings home what an attempt left whose runner was killed: the rest of its log, metrics, files.
+
+The command is never started again. If it still runs, it is watched to its end by what can be seen
+from outside; how it ended nobody knows then, and the record says so.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from . import tree
+from .folder import Folder
+from .light import TYPE_CHECKING, signal
+from .process import Signals
+
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Mapping, Optional
+
+MARK = "WHERRY_ATTEMPT_ID"
+
+_SHORTEST_S = 0.1
+_LONGEST_S = 1.0
+
+
+def outlive(folder: Folder, manifest: Mapping[str, Any], signals: Signals) -> Dict[str, Any]:
+    """Wait until nothing of the attempt is left; its exit record, for want of a better one."""
+    started_at = folder.started_at()
+    watch = _Watch(manifest, signals, started_at)
+    watch.run()
+    return {
+        "exit_code": None,
+        "signal": None,
+        "canceled": watch.canceled,
+        "timed_out": watch.timed_out,
+        "out_of_memory": False,
+        "setup_error": None,
+        "error": None,
+        "lost": True,
+        "started_at": started_at,
+        "ended_at": time.time(),
+    }
+
+
+class _Watch:
+    """Ends the attempt's processes when they are asked to end or their time is over."""
+
+    def __init__(
+        self, manifest: Mapping[str, Any], signals: Signals, started_at: Optional[float]
+    ) -> None:
+        self.canceled = False
+        self.timed_out = False
+        self._signals = signals
+        self._attempt_id = str(manifest["attempt_id"])
+        self._grace_s = float(manifest.get("grace_s", 10.0))
+        limit_s = manifest.get("time_limit_s")
+        self._limit_at = started_at + limit_s if started_at and limit_s else None
+        self._kill_at: Optional[float] = None
+
+    def run(self) -> None:
+        pause = _SHORTEST_S
+        while True:
+            alive = marked(self._attempt_id)
+            if not alive:
+                return
+            self._look(alive)
+            self._signals.wait(pause)
+            pause = min(pause * 1.2, _LONGEST_S)
+
+    def _look(self, alive: List[int]) -> None:
+        now = time.monotonic()
+        if self._kill_at is not None:
+            if now >= self._kill_at:
+                tree.send(alive, signal.SIGKILL)
+            return
+        self.canceled = bool(self._signals.asked)
+        self.timed_out = self._limit_at is not None and time.time() >= self._limit_at
+        if self.canceled or self.timed_out:
+            tree.send(alive, signal.SIGTERM)
+            self._kill_at = now + self._grace_s
+
+
+def marked(attempt_id: str) -> List[int]:
+    """Live processes, but this one, whose environment names the attempt (Linux)."""
+    if sys.platform != "linux":
+        return []
+    wanted = f"\0{MARK}={attempt_id}\0".encode()
+    found = []
+    for pid in tree.processes():
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if wanted in b"\0" + file.read() + b"\0" and pid != os.getpid():
+                    found.append(pid)
+        except OSError:
+            continue
+    return found
