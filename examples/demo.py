@@ -25,5 +25,6 @@ print("\nFiles")
 for name in run.get_file_names():
     print(f"  {name}")
 wherry = f"WHERRY_HOME={os.environ['WHERRY_HOME']} .venv/bin/wherry"
-print(f"\nLook at it:  {wherry} open -w demo {run.id}")
+print(f"\nLook at it at {run.get_portal_url()}")
+print(f"or, with the token filled in:  {wherry} open {run.id}")
 print(f"Stop the server, which goes on:  {wherry} server stop")

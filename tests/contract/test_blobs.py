@@ -90,6 +90,14 @@ def test_many_at_once(blobs: FolderBlobStore, tmp_path: Path) -> None:
     assert list((tmp_path / "blobs" / "incoming").iterdir()) == []
 
 
+def test_what_was_half_received_is_cleared(blobs: FolderBlobStore, tmp_path: Path) -> None:
+    half = tmp_path / "blobs" / "incoming" / "x"
+    half.mkdir()
+    (half / "0").write_bytes(b"half")
+    blobs.clear_incoming()
+    assert list((tmp_path / "blobs" / "incoming").iterdir()) == []
+
+
 def test_many_writers_of_one_blob(blobs: FolderBlobStore) -> None:
     threads = [threading.Thread(target=blobs.put, args=([b"same" * 10000],)) for _ in range(8)]
     for thread in threads:

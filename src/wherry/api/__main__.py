@@ -63,7 +63,6 @@ def _serve(settings: Settings) -> int:
         claim_targets(plane)
         listener = _listen(settings, home / "server.json")
         plane.url = f"http://{settings.host}:{listener.getsockname()[1]}"
-        _clear_incoming(home)
         gc.freeze()
         uvloop.run(_run(plane, listener, home / "server.json"))
     return 0
@@ -75,6 +74,7 @@ async def _run(plane: Plane, listener: socket.socket, address_file: Path) -> Non
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=3,
     )
@@ -129,12 +129,6 @@ def _publish(plane: Plane, address_file: Path) -> None:
     with os.fdopen(descriptor, "w") as file:
         json.dump(facts, file)
     temporary.replace(address_file)
-
-
-def _clear_incoming(home: Path) -> None:
-    """Half-received blobs of a server that was killed."""
-    for leftover in (home / "blobs" / "incoming").iterdir():
-        leftover.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ def create_app(plane: Plane, *, reconcile: bool = True) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         if reconcile:
             plane.hint = lambda target: by_target[target].hint()
+            plane.hint_queued = lambda target: by_target[target].hint_queued()
             for worker in workers:
                 worker.start()
         yield

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from binascii import a2b_base64
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
 
 from wherry.core.text import clean
 
@@ -16,6 +24,15 @@ def _plain(text: str) -> str:
     return text
 
 
+def _decoded(text: object) -> bytes:
+    """Bytes travel in JSON as base 64."""
+    try:
+        return a2b_base64(text if isinstance(text, str) else "?", strict_mode=True)
+    except ValueError:
+        raise ValueError("not base 64") from None
+
+
+Decoded = Annotated[bytes, BeforeValidator(_decoded)]
 Str = Annotated[str, AfterValidator(_plain)]
 Text = Annotated[Str, StringConstraints(max_length=10_000)]
 Label = Annotated[Str, StringConstraints(min_length=1, max_length=255)]
@@ -103,12 +120,18 @@ class RunEnd(Body):
     error: dict[str, Any] | None = None
 
 
+class LogPiece(Body):
+    offset: int = Field(ge=0, le=2**63 - 1)
+    data: Decoded
+
+
 class Report(Body):
     stage: Literal["preparing", "running", "finalizing"] | None = None
     exit: dict[str, Any] | None = None
     host: Str | None = None
     pid: int | None = None
     message: Str | None = None
+    log: LogPiece | None = None
 
 
 class SnapshotFile(Body):

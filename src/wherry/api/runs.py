@@ -9,31 +9,58 @@ from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from wherry.control import runs
+from wherry.control.files import log_names
 from wherry.control.plane import Plane
 from wherry.control.submit import plan, start_interactive, submit
 from wherry.core.errors import ForbiddenError, UserErrorException
 from wherry.core.lifecycle import Status
+from wherry.core.records import Run
 from wherry.store import runs as rows
 from wherry.store.listing import Filter
 
 from .bodies import NewInteractiveRun, NewRun, RunChanges, RunEnd
-from .deps import Caller, CallerDep, OwnerDep, PlaneDep, RunCallerDep
+from .deps import (
+    Caller,
+    CallerDep,
+    OwnerDep,
+    PlaneDep,
+    RunCallerDep,
+    get_caller,
+    get_plane,
+    run_caller,
+)
+from .plain_json import PlainJSON
+from .reading import described, read_body
 
 router = APIRouter(tags=["runs"])
 _MAX_FILTERS = 50
 _TERMINAL = {status.value for status in Status if status.terminal}
 
 
-@router.post("/workspaces/{workspace}/runs", status_code=201)
-def submit_run(
-    workspace: str, body: NewRun, response: Response, plane: PlaneDep, caller: CallerDep
-) -> dict[str, Any]:
-    _only_below(plane, caller, body.parent_id)
-    run, created = submit(plane, workspace, body.model_dump(), caller.name)
+# What every run needs, here and in tracking, asks for its caller by itself: FastAPI's way to
+# solve dependencies and to check answers takes longer than the work.
+@router.post(
+    "/workspaces/{workspace}/runs",
+    status_code=201,
+    response_class=PlainJSON,
+    openapi_extra=described(NewRun),
+)
+async def submit_run(workspace: str, request: Request) -> PlainJSON:
+    plane = await get_plane(request)
+    caller = await get_caller(request, plane)
+    fields = (await read_body(request, NewRun)).model_dump()
+    run, created = await run_in_threadpool(_submit, plane, workspace, fields, caller)
+    return PlainJSON(run.to_dict(), status_code=201 if created else 200)
+
+
+def _submit(
+    plane: Plane, workspace: str, fields: dict[str, Any], caller: Caller
+) -> tuple[Run, bool]:
+    _only_below(plane, caller, fields["parent_id"])
+    run, created = submit(plane, workspace, fields, caller.name)
     if not created:
         _only_below(plane, caller, run.id)  # another one's key tells nothing
-        response.status_code = 200
-    return run.to_dict()
+    return run, created
 
 
 @router.post("/workspaces/{workspace}/runs/plan")
@@ -96,25 +123,34 @@ def show_run(run_id: str, plane: PlaneDep, _caller: RunCallerDep) -> dict[str, A
 @router.get("/runs/{run_id}/wait")
 async def wait_for_run(
     run_id: str,
-    plane: PlaneDep,
-    _caller: RunCallerDep,
     request: Request,
     seen: str = "",
     until: Literal["change", "end"] = "change",
     timeout_s: Annotated[float, Query(ge=0, le=300)] = 30,
-) -> dict[str, Any]:
+) -> PlainJSON:
     """Answers when the run has ended, time is up, or (until=change) its status is not ``seen``."""
+    plane = await get_plane(request)
+    await run_caller(run_id, await get_caller(request, plane), plane)
     deadline = time.monotonic() + timeout_s
     with plane.signals.subscribe(run_id) as subscription:
         while True:
-            run = await run_in_threadpool(runs.show, plane, run_id)
+            run = await run_in_threadpool(_show_with_logs, plane, run_id)
             left = deadline - time.monotonic()
-            changed = until == "change" and run.status != seen
-            if changed or run.status in _TERMINAL or left <= 0:
-                return run.to_dict()
+            changed = until == "change" and run["status"] != seen
+            if changed or run["status"] in _TERMINAL or left <= 0:
+                return PlainJSON(run)
             if await request.is_disconnected() or request.app.state.stopping.is_set():
-                return run.to_dict()
+                return PlainJSON(run)
             await subscription.changed(min(left, 1.0))
+
+
+def _show_with_logs(plane: Plane, run_id: str) -> dict[str, Any]:
+    """Of a run that has ended also its ``log_names``: who waited for it wants to know them."""
+    with plane.database.read() as connection:
+        run = runs.record(connection, rows.get(connection, run_id)).to_dict()
+        if run["status"] in _TERMINAL:
+            run["log_names"] = log_names(connection, run_id)
+    return run
 
 
 @router.patch("/runs/{run_id}")

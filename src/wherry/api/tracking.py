@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
 
 from wherry.control import reports
 from wherry.core.errors import ForbiddenError, UserErrorException
@@ -13,19 +14,25 @@ from wherry.core.records import iso
 from wherry.store import runs, tracking
 
 from .bodies import Report
-from .deps import CallerDep, PlaneDep, RunCallerDep, with_body
+from .deps import PlaneDep, RunCallerDep, get_caller, get_plane, with_body
 from .plain_json import PlainJSON
+from .reading import described, read_body
 
 router = APIRouter(tags=["tracking"])
 _MAX_SPOOL = 8 << 20
 _MAX_OFFSET = 2**62
 
 
-@router.post("/attempts/{attempt_id}/report")
-def report(attempt_id: str, body: Report, plane: PlaneDep, caller: CallerDep) -> dict[str, bool]:
+@router.post(
+    "/attempts/{attempt_id}/report", response_class=PlainJSON, openapi_extra=described(Report)
+)
+async def report(attempt_id: str, request: Request) -> PlainJSON:
+    plane = await get_plane(request)
+    caller = await get_caller(request, plane)
     if caller.attempt_id != attempt_id:
         raise ForbiddenError("only the attempt itself reports on it")
-    return reports.report(plane, attempt_id, body.model_dump())
+    fields = (await read_body(request, Report)).model_dump()
+    return PlainJSON(await run_in_threadpool(reports.report, plane, attempt_id, fields))
 
 
 @router.post("/runs/{run_id}/spool/{stream}")

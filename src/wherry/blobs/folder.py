@@ -32,6 +32,11 @@ class FolderBlobStore:
         self._incoming = root / "incoming"
         self._incoming.mkdir(parents=True, exist_ok=True, mode=0o700)
 
+    def clear_incoming(self) -> None:
+        """Remove what was being received by someone who is gone."""
+        for leftover in self._incoming.iterdir():
+            shutil.rmtree(leftover, ignore_errors=True)
+
     def put(self, chunks: Iterable[bytes], *, expected: str | None = None) -> Blob:
         return self.put_many([(expected, chunks)])[0]
 

@@ -16,6 +16,7 @@ from .plane import Plane
 from .reports import STD_LOG, log_key
 
 _MAX_NAME_BYTES = 1024
+_LOG_FOLDERS = ("user_logs", "system_logs", "azureml-logs", "logs")
 _ALIASES = {"azureml-logs/70_driver_log.txt": STD_LOG, "std_log.txt": STD_LOG}
 
 
@@ -67,6 +68,12 @@ def every(plane: Plane, run_id: str) -> list[RunFile]:
         for name, key in logs.items()
     ]
     return sorted([*stored, *listed], key=lambda file: file.path)
+
+
+def log_names(connection: Connection, run_id: str) -> list[str]:
+    """What ``get_details()`` calls log files."""
+    stored = files.paths_below(connection, run_id, *_LOG_FOLDERS)
+    return sorted([*stored, *_logs(connection, run_id)])
 
 
 def find(plane: Plane, run_id: str, path: str) -> RunFile | None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from wherry.core.errors import WherryError
 from wherry.core.manifest import Manifest
 from wherry.core.placement import Placement
 from wherry.core.resources import Resources
@@ -14,8 +17,10 @@ from wherry.core.specs import RunSpec
 from wherry.drivers.base import Launch
 from wherry.store.attempts import AttemptRow
 
-from . import bundle
+from . import bundle, snapshots
 from .plane import Plane
+
+_NOTHING: Mapping[str, bytes] = MappingProxyType({})
 
 
 def build(plane: Plane, run: Any, attempt: AttemptRow) -> Launch:
@@ -24,7 +29,9 @@ def build(plane: Plane, run: Any, attempt: AttemptRow) -> Launch:
     resources = Resources(attempt.cpu, attempt.memory_bytes, len(attempt.gpus))
     place = Placement(run.id, resources, tuple(attempt.gpus))
     names = _names(plane, run)
-    return describe(plane, spec, run.id, attempt.id, place, names)
+    return describe(
+        plane, spec, run.id, attempt.id, place, names, _snapshot(plane, spec.snapshot_id)
+    )
 
 
 def describe(
@@ -34,6 +41,7 @@ def describe(
     attempt_id: str,
     place: Placement,
     names: dict[str, str],
+    snapshot: Mapping[str, bytes] = _NOTHING,
 ) -> Launch:
     manifest = Manifest(
         run_id=run_id,
@@ -51,11 +59,20 @@ def describe(
         attempt_id=attempt_id,
         argv=bundle.command(sys.executable),
         resources=place.resources,
-        files={"manifest.json": json.dumps(manifest.to_dict()).encode()},
+        files={"manifest.json": json.dumps(manifest.to_dict()).encode(), **snapshot},
         program=bundle.files(),
         nursery=bundle.nursery(sys.executable),
         time_limit_s=spec.max_run_duration_s,
     )
+
+
+def _snapshot(plane: Plane, snapshot_id: str) -> dict[str, bytes]:
+    """A small one goes along; for a large one the runner asks."""
+    try:
+        archive = snapshots.small_archive(plane, snapshot_id)
+    except WherryError:
+        return {}  # the runner will meet the same and say so
+    return {"snapshot.tar": archive} if archive is not None else {}
 
 
 def argv(spec: RunSpec) -> list[str]:

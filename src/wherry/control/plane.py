@@ -28,6 +28,7 @@ from wherry.store import tokens, workspaces
 from wherry.store.database import Database, sqlite_url
 from wherry.store.migrate import migrate
 
+from .recent import Recent
 from .signals import Signals
 
 DEFAULT_WORKSPACE = "default"
@@ -40,7 +41,7 @@ def _now() -> datetime:
 
 @dataclass
 class Plane:
-    """``hint`` wakes the reconciler of a target; the reconciler sets it.
+    """``hint`` wakes the reconciler of a target, ``hint_queued`` where a new run may be news to it.
 
     Silence counts from ``attentive_since`` on: the start, or the end of a pause in which the
     server itself could not hear (a suspended machine, a stopped process).
@@ -56,8 +57,11 @@ class Plane:
     now: Callable[[], datetime] = _now
     signals: Signals = field(default_factory=Signals)
     hint: Callable[[str], None] = lambda _target: None
+    hint_queued: Callable[[str], None] = lambda _target: None
     started_at: datetime = field(default_factory=_now)
     attentive_since: datetime = field(default_factory=_now)
+    recent_paths: Recent[frozenset[str]] = field(default_factory=lambda: Recent(32))
+    recent_archives: Recent[bytes | None] = field(default_factory=lambda: Recent(32))
     _pending: threading.local = field(default_factory=threading.local)
 
     @contextmanager
@@ -132,7 +136,7 @@ def open_plane(settings: Settings) -> Plane:
     plane = Plane(
         settings=settings,
         database=database,
-        blobs=FolderBlobStore(home / "blobs"),
+        blobs=_blobs(home / "blobs"),
         logs=FolderLogStore(home / "logs"),
         drivers={"local": _local_driver(settings)},
         secret=bytes.fromhex(_secret_file(home / "secret.key")),
@@ -143,6 +147,12 @@ def open_plane(settings: Settings) -> Plane:
         if workspaces.find(connection, DEFAULT_WORKSPACE) is None:
             workspaces.create(connection, DEFAULT_WORKSPACE, plane.now(), "", {})
     return plane
+
+
+def _blobs(folder: Path) -> FolderBlobStore:
+    blobs = FolderBlobStore(folder)
+    blobs.clear_incoming()  # half-received by a server that was killed
+    return blobs
 
 
 def _local_driver(settings: Settings) -> LocalDriver:

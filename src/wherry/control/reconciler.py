@@ -5,17 +5,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
+from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from wherry.core.errors import LaunchRefusedError, TargetUnavailableError, WherryError
 from wherry.core.ids import new_uuid
 from wherry.core.lifecycle import Decision, Observation, Phase, Reason, Status
-from wherry.core.placement import Used, Waiting, place
+from wherry.core.placement import Placement, Used, Waiting, place
 from wherry.core.resources import Resources
 from wherry.core.text import clean
 from wherry.drivers.base import Driver, Handle, Health, Rescuer
@@ -62,12 +63,19 @@ class Reconciler:
         self._looked_at: dict[str, float] = {}
         self._swept_at = float("-inf")
         self._last_tick: datetime | None = None
+        self._trouble: TargetUnavailableError | None = None
+        self._held_back = False
 
     def start(self) -> None:
         self._thread.start()
 
     def hint(self) -> None:
         self._wake.set()
+
+    def hint_queued(self) -> None:
+        """A run has joined the queue: news only where those before it do not wait themselves."""
+        if not self._held_back:
+            self._wake.set()
 
     def stop(self) -> None:
         self._stopping.set()
@@ -82,15 +90,22 @@ class Reconciler:
         self._notice_absence()
         if not self._hold_lease():
             return
-        trouble: TargetUnavailableError | None = None
-        for step in (self._admit, self._launch, self._cancel, self._look, self._sweep):
-            try:
-                step()
-            except TargetUnavailableError as error:
-                # A disk too full to start anything is freed by clearing away what ended.
-                trouble = error
-        if trouble is not None:
-            raise trouble
+        self._trouble = None
+        self._try(self._admit)
+        with self._plane.database.read() as connection:
+            live = attempts.live(connection, self._target)
+        for step in (self._launch, self._cancel, self._look):
+            self._try(step, live)
+        self._try(self._sweep)
+        if self._trouble is not None:
+            raise self._trouble
+
+    def _try(self, step: Callable[..., None], *arguments: Any) -> None:
+        """A disk too full to start anything is freed by clearing away what ended."""
+        try:
+            step(*arguments)
+        except TargetUnavailableError as error:
+            self._trouble = error
 
     def _loop(self) -> None:
         pause = TICK_S
@@ -145,47 +160,60 @@ class Reconciler:
     def _admit(self) -> None:
         """Give the head of the queue an attempt each, as far as there is room."""
         with self._plane.database.read() as connection:
-            if not runs.queued(connection, self._target, 1):
+            placements, _ = self._place(connection)
+            if not placements and not runs.queued_to_cancel(connection, self._target):
                 return
-        health = self._capacity()
-        total = sum((node.resources for node in health.nodes), Resources(0, 0, 0))
-        gpus = [gpu for node in health.nodes for gpu in node.gpus]
         with self._plane.write() as connection:
             for run in runs.queued_to_cancel(connection, self._target):
                 finish(self._plane, connection, run, Decision(Status.CANCELED, Reason.CANCELED))
-            used = [_used(attempt) for attempt in attempts.active(connection, self._target)]
-            head = runs.queued(connection, self._target, int(total.cpu) * 4 + 1, lock=True)
-            queue = [Waiting(run.id, Resources(run.cpu, run.memory_bytes, run.gpu)) for run in head]
-            by_id = {run.id: run for run in head}
-            for placement in place(queue, total, gpus, used):
+            placements, by_id = self._place(connection, lock=True)
+            for placement in placements:
                 run = by_id[placement.run_id]
                 now = self._plane.now()
                 attempts.add(connection, run, new_uuid(), placement, now)
                 runs.move(connection, run, Status.STARTING, now)
 
-    def _launch(self) -> None:
-        """Start the attempts that have no handle yet: new ones, and those a kill interrupted."""
-        with self._plane.database.read() as connection:
-            waiting = [
-                (attempt, runs.get(connection, attempt.run_id))
-                for attempt in attempts.active(connection, self._target)
-                if attempt.handle is None
-            ]
-        for attempt, run in waiting:
-            with self._alone(attempt):
-                self._start(run, attempt)
-                self._plane.changed(run.id)
+    def _place(
+        self, connection: Connection, *, lock: bool = False
+    ) -> tuple[list[Placement], dict[str, Any]]:
+        """Which of the queue's head fit, and the rows of that head."""
+        self._held_back = False
+        if not runs.queued(connection, self._target, 1):
+            return [], {}
+        health = self._capacity()
+        total = sum((node.resources for node in health.nodes), Resources(0, 0, 0))
+        gpus = [gpu for node in health.nodes for gpu in node.gpus]
+        used = [_used(attempt) for attempt in attempts.active(connection, self._target)]
+        head = runs.queued(connection, self._target, int(total.cpu) * 4 + 1, lock=lock)
+        queue = [Waiting(run.id, Resources(run.cpu, run.memory_bytes, run.gpu)) for run in head]
+        placements = place(queue, total, gpus, used)
+        self._held_back = len(placements) < len(head)
+        return placements, {run.id: run for run in head}
 
-    def _start(self, run: Any, attempt: Any) -> None:
+    def _launch(self, live: list[Any]) -> None:
+        """Start the attempts that have no handle yet: new ones, and those a kill interrupted."""
+        started: dict[str, dict[str, Any]] = {}
+        try:
+            for attempt in live:
+                if attempt.handle is None:
+                    with self._alone(attempt):
+                        started.update(self._start(attempt))
+        finally:
+            self._note(started)
+
+    def _start(self, attempt: Any) -> dict[str, dict[str, Any]]:
+        """What to note of the attempt."""
+        with self._plane.database.read() as connection:
+            run = runs.get(connection, attempt.run_id)
         try:
             handle = self._driver.submit(launch.build(self._plane, run, attempt))
         except LaunchRefusedError as error:
             self._refused(attempt, error)
+            return {}
         except TargetUnavailableError as error:
-            self._note(attempt, {"detail": clean(error.message)})
+            self._note({attempt.id: {"detail": clean(error.message)}})
             raise
-        else:
-            self._note(attempt, {"handle": handle, "detail": ""})
+        return {attempt.id: {"handle": handle, "detail": ""}}
 
     def _refused(self, attempt: Any, error: LaunchRefusedError) -> None:
         with self._plane.write() as connection:
@@ -195,32 +223,24 @@ class Reconciler:
             now = self._plane.now()
             attempts.change(connection, attempt.id, {"ended_at": now, "released_at": now})
 
-    def _cancel(self) -> None:
+    def _cancel(self, live: list[Any]) -> None:
         """First ask, and after the grace insist."""
-        with self._plane.database.read() as connection:
-            wanted = [
-                attempt
-                for attempt in attempts.active(connection, self._target)
-                if attempt.handle is not None
-                and runs.get(connection, attempt.run_id).cancel_requested_at is not None
-            ]
+        wanted = [each for each in live if each.handle and each.cancel_requested_at is not None]
         now = self._plane.now()
         patience = timedelta(seconds=self._plane.settings.cancel_grace_s + FORCE_MARGIN_S)
         for attempt in wanted:
             with self._alone(attempt):
                 if attempt.cancel_sent_at is None:
                     self._driver.cancel(Handle(attempt.handle))
-                    self._note(attempt, {"cancel_sent_at": now})
+                    self._note({attempt.id: {"cancel_sent_at": now}})
                 elif now - attempt.cancel_sent_at > patience:
                     self._driver.cancel(Handle(attempt.handle), force=True)
                     if attempt.force_sent_at is None:
-                        self._note(attempt, {"force_sent_at": now})
+                        self._note({attempt.id: {"force_sent_at": now}})
 
-    def _look(self) -> None:
+    def _look(self, live: list[Any]) -> None:
         """Ask the backend about the attempts whose runner is not heard, and settle them all."""
-        with self._plane.database.read() as connection:
-            live = [a for a in attempts.active(connection, self._target) if a.handle is not None]
-        due = [attempt for attempt in live if self._due(attempt)]
+        due = [attempt for attempt in live if attempt.handle is not None and self._due(attempt)]
         if not due:
             return
         seen = self._driver.observe([Handle(attempt.handle) for attempt in due])
@@ -248,17 +268,19 @@ class Reconciler:
         return self._driver.rescue(launch.build(self._plane, run, attempt))
 
     def _due(self, attempt: Any) -> bool:
+        """Doubt is a reason to look, though not all the time; so is an attempt not seen before."""
         now = time.monotonic()
         asked = attempt.cancel_sent_at is not None
-        doubtful = attempt.stage is None or asked or self._quiet(attempt)
-        first = attempt.id not in self._looked_at
-        if first and attempt.created_at > self._plane.started_at:
+        quiet = self._quiet(attempt)
+        looked_at = self._looked_at.get(attempt.id)
+        if looked_at is None:
+            due = quiet or attempt.created_at <= self._plane.started_at
+        else:
+            doubtful = attempt.stage is None or asked or quiet
+            due = doubtful and now - looked_at >= LOOK_EVERY_S
+        if due or looked_at is None:
             self._looked_at[attempt.id] = now
-            return False
-        if not first and (not doubtful or now - self._looked_at[attempt.id] < LOOK_EVERY_S):
-            return False
-        self._looked_at[attempt.id] = now
-        return True
+        return due
 
     def _quiet(self, attempt: Any) -> bool:
         heard = attempt.heartbeat_at or attempt.created_at
@@ -304,24 +326,33 @@ class Reconciler:
             ended = attempts.to_release(connection, self._target, before, 200)
         handles = [Handle(attempt.handle) for attempt in ended if attempt.handle is not None]
         seen = self._driver.observe(handles) if handles else {}
-        for attempt in ended:
-            self._looked_at.pop(attempt.id, None)
-            with self._alone(attempt):
-                if attempt.handle is not None:
-                    handle = Handle(attempt.handle)
-                    if seen[handle].phase in (Phase.RUNNING, Phase.PENDING):
-                        self._driver.cancel(handle, force=True)
-                        continue
-                    self._driver.release(handle)
-                self._released(attempt)
+        released = [attempt for attempt in ended if self._clear(attempt, seen)]
+        if released:
+            self._released(released)
 
-    def _released(self, attempt: Any) -> None:
+    def _clear(self, attempt: Any, seen: Mapping[Handle, Observation]) -> bool:
+        """Whether nothing of the attempt is left on the target."""
+        self._looked_at.pop(attempt.id, None)
+        cleared = False
+        with self._alone(attempt):
+            handle = Handle(attempt.handle or "")
+            if handle and seen[handle].phase in (Phase.RUNNING, Phase.PENDING):
+                self._driver.cancel(handle, force=True)
+            else:
+                if handle:
+                    self._driver.release(handle)
+                cleared = True
+        return cleared
+
+    def _released(self, cleared: list[Any]) -> None:
+        deleted = []
         with self._plane.write() as connection:
-            attempts.change(connection, attempt.id, {"released_at": self._plane.now()})
-            deleted = runs.find(connection, attempt.run_id) is None
-            if deleted:
-                attempts.remove(connection, [attempt.run_id])
-        if deleted:  # whoever deleted the run may have been killed before its log was gone
+            for attempt in cleared:
+                attempts.change(connection, attempt.id, {"released_at": self._plane.now()})
+                if runs.find(connection, attempt.run_id) is None:
+                    attempts.remove(connection, [attempt.run_id])
+                    deleted.append(attempt)
+        for attempt in deleted:  # whoever deleted the run may have been killed before its log went
             self._plane.logs.remove(log_key(attempt.run_id, attempt.id))
 
     def _forget_clients(self) -> None:
@@ -349,9 +380,12 @@ class Reconciler:
             self._checked_at = now
         return self._health
 
-    def _note(self, attempt: Any, changes: dict[str, Any]) -> None:
-        with self._plane.write() as connection:
-            attempts.change(connection, attempt.id, changes)
+    def _note(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
+        """Facts about attempts, by their ids, in one transaction."""
+        if changes:
+            with self._plane.write() as connection:
+                for attempt_id, facts in changes.items():
+                    attempts.change(connection, attempt_id, facts)
 
 
 def claim_targets(plane: Plane) -> None:

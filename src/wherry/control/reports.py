@@ -24,8 +24,16 @@ _MAX_NAME_BYTES = 2000
 
 
 def report(plane: Plane, attempt_id: str, fields: Mapping[str, Any]) -> dict[str, bool]:
-    """Keep the runner's word and act on it at once. The reply says whether to cancel."""
+    """Keep the runner's word and act on it at once. The reply says whether to cancel.
+
+    ``log``, a piece with its offset, is kept before the rest is done.
+    """
     changes = _changes(fields)
+    log = fields.get("log")
+    if log:
+        with plane.database.read() as connection:
+            run_id = attempts.get(connection, attempt_id).run_id
+        append_log(plane, run_id, attempt_id, log["offset"], log["data"])
     with plane.write() as connection:
         attempt = attempts.get(connection, attempt_id)
         changes["heartbeat_at"] = plane.now()

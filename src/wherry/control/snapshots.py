@@ -15,6 +15,7 @@ from wherry.store import snapshots, workspaces
 from .plane import Plane
 
 _BLOCK = 1 << 20
+_SMALL = 256 << 10
 
 
 def register(
@@ -45,6 +46,23 @@ def read(plane: Plane, snapshot_id: str) -> list[trees.FileEntry]:
             raise NotFoundError(f"there is no snapshot {snapshot_id!r}")
     with plane.blobs.open(snapshot_id) as file:
         return trees.parse_files(json.load(file))
+
+
+def paths(plane: Plane, snapshot_id: str) -> frozenset[str]:
+    return plane.recent_paths.get(
+        snapshot_id, lambda: frozenset(entry.path for entry in read(plane, snapshot_id))
+    )
+
+
+def small_archive(plane: Plane, snapshot_id: str) -> bytes | None:
+    """The tree as a tar if it is small enough to travel with a launch."""
+
+    def make() -> bytes | None:
+        entries = read(plane, snapshot_id)
+        size = sum(entry.size for entry in entries) + len(entries) * 2 * tarfile.BLOCKSIZE
+        return b"".join(archive(plane, snapshot_id)) if size <= _SMALL else None
+
+    return plane.recent_archives.get(snapshot_id, make)
 
 
 def archive(plane: Plane, snapshot_id: str) -> Iterator[bytes]:

@@ -48,7 +48,7 @@ def submit(
         if known is None:
             raise
         return known, False
-    plane.hint(spec.target)
+    plane.hint_queued(spec.target)
     return run, True
 
 
@@ -129,13 +129,11 @@ def _check(plane: Plane, spec: RunSpec, *, dry_run: bool = False) -> Any:
             f"there is no compute target {spec.target!r}",
             hint=f"the targets are: {', '.join(sorted(plane.drivers))}",
         )
-    if spec.script and not dry_run:
-        paths = {entry.path for entry in trees.read(plane, spec.snapshot_id)}
-        if spec.script not in paths:
-            raise UserErrorException(
-                f"the script {spec.script!r} is not in the snapshot",
-                hint="script is a path inside source_directory; an ignore file may leave it out",
-            )
+    if spec.script and not dry_run and spec.script not in trees.paths(plane, spec.snapshot_id):
+        raise UserErrorException(
+            f"the script {spec.script!r} is not in the snapshot",
+            hint="script is a path inside source_directory; an ignore file may leave it out",
+        )
     if isinstance(driver, Preflight):
         interpreter = spec.environment.interpreter_path or None
         refusal = driver.refuse(spec.resources, interpreter if spec.script else None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Dict, List, Mapping, Optional
 
@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Mapping, Optional
 class Record:
     def to_dict(self) -> Dict[str, Any]:
         """For JSON: times as ISO-8601 in UTC."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        return {name: _plain(value) for name, value in self.__dict__.items()}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Union
 
 from .errors import UserErrorException
@@ -87,7 +87,10 @@ class RunSpec:
         return spec
 
     def to_dict(self) -> Dict[str, Any]:
-        return asdict(self)
+        fields = dict(self.__dict__)
+        fields["environment"] = dict(self.environment.__dict__)
+        fields["resources"] = dict(self.resources.__dict__)
+        return fields
 
     @classmethod
     def stored(cls, fields: Mapping[str, Any]) -> RunSpec:

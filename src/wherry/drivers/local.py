@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 
 _LOG_TAIL = 2000
 _RESCUES = 3
+_MEASURED_FOR_S = 10.0
 _REFUSALS = {errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.E2BIG}
 _NO_FILE = (FileNotFoundError, NotADirectoryError, IsADirectoryError, io.UnsupportedOperation)
 _KEPT_SETTINGS = {"WHERRY_CACHE", "WHERRY_HOME"}
@@ -57,6 +58,7 @@ class LocalDriver:
         self._memory_bytes = memory_bytes
         self._gpus = gpus
         self._nursery: Nursery | None = None
+        self._measured: tuple[float, float, int] | None = None
 
     def check(self) -> Health:
         devices = self._devices()
@@ -165,10 +167,13 @@ class LocalDriver:
         return found if self._gpus is None else found[: self._gpus]
 
     def _owned(self, devices: int) -> Resources:
-        memory = self._memory_bytes
+        now = time.monotonic()
+        if self._measured is None or now - self._measured[0] > _MEASURED_FOR_S:
+            self._measured = (now, machine.cpus(), machine.memory_bytes())
+        _, cpus, memory = self._measured
         return Resources(
-            cpu=machine.cpus() if self._cpus is None else self._cpus,
-            memory_bytes=machine.memory_bytes() if memory is None else memory,
+            cpu=cpus if self._cpus is None else self._cpus,
+            memory_bytes=memory if self._memory_bytes is None else self._memory_bytes,
             gpu=devices,
         )
 

@@ -105,7 +105,9 @@ class _Attempt:
             raise CanceledError
         try:
             self._folder.prepare()
-            if self._manifest.get("snapshot_id") and self._shipper.enabled:
+            if os.path.exists(self._folder.snapshot):
+                self._unpack()
+            elif self._manifest.get("snapshot_id") and self._shipper.enabled:
                 self._fetch(str(self._manifest["snapshot_id"]))
             else:
                 os.makedirs(self._folder.work, exist_ok=True)
@@ -120,6 +122,12 @@ class _Attempt:
         for name in WATCHED:
             with suppress(FileExistsError):  # whatever the snapshot has of that name
                 os.mkdir(f"{self._folder.work}/{name}")
+
+    def _unpack(self) -> None:
+        """A small snapshot comes with the manifest."""
+        with open(self._folder.snapshot, "rb") as file:
+            unpack(iter(lambda: file.read(1 << 16), b""), self._folder.work)
+        os.unlink(self._folder.snapshot)
 
     def _fetch(self, snapshot_id: str) -> None:
         try:

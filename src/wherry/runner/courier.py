@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import os
 import time
+from binascii import b2a_base64
 
 from .folder import Folder, tell
 from .light import TYPE_CHECKING
@@ -20,6 +21,7 @@ _LONGEST_S = 0.1
 _HEARTBEAT_S = 5.0
 _NOTICED_S = 0.1
 _AT_ONCE = 16 << 20
+_SHORT = 64 << 10
 
 
 class Courier:
@@ -86,6 +88,8 @@ class Courier:
             record = self._exit  # read first: whatever is there afterwards was there before it
             if time.monotonic() >= self._beat_at and not (record and self._silent):
                 self._report(stage=self._stage)
+            if record is not None and self._report_with_log(record):
+                return
             before = self._shipper.sent_bytes
             left = self._ship()
             if left:
@@ -97,10 +101,31 @@ class Courier:
             pause = _SHORTEST_S if moved else min(pause * 1.2, _LONGEST_S)
             self._wake.acquire(timeout=pause)
 
+    def _report_with_log(self, record: Dict[str, Any]) -> bool:
+        """The end of the log goes along with the record if it is short and all else is sent."""
+        tail = self._shipper.log_tail(
+            self._run_id, LOG_NAME, self._attempt_id, self._folder.log, _SHORT
+        )
+        if tail is None or LOG_NAME in self._refused or self._ship_spools():
+            return False
+        fields: Dict[str, Any] = {"exit": record}
+        offset, data = tail
+        if data:
+            fields["log"] = {"offset": offset, "data": b2a_base64(data, newline=False).decode()}
+        try:
+            self._report(**fields)
+        except RejectedError as error:
+            if error.final:
+                raise
+            return False
+        return True
+
     def _ship(self) -> int:
         """A bounded share of what is new, so that signs of life go on; what is left."""
-        streams = {LOG_NAME: self._folder.log, **dict(self._folder.spools())}
-        return sum(self._ship_stream(name, path) for name, path in streams.items())
+        return self._ship_stream(LOG_NAME, self._folder.log) + self._ship_spools()
+
+    def _ship_spools(self) -> int:
+        return sum(self._ship_stream(name, path) for name, path in self._folder.spools())
 
     def _ship_stream(self, name: str, path: str) -> int:
         if name in self._refused:

@@ -23,6 +23,7 @@ class Folder:
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
         self.work = f"{self.path}/work"
+        self.snapshot = f"{self.path}/snapshot.tar"
         self.log = f"{self.path}/std_log.txt"
         self.spool = f"{self.path}/spool"
         self.files = f"{self.path}/files"

@@ -7,10 +7,11 @@ id of a new runner, or with why there is none. It ends when its input does; runn
 
 from __future__ import annotations
 
+import gc
 import os
 
 from .__main__ import main, rescue
-from .light import TYPE_CHECKING, dumps, loads, signal
+from .light import TYPE_CHECKING, dumps, loads, signal, suppress
 
 if TYPE_CHECKING:
     from typing import Any, Dict
@@ -21,6 +22,7 @@ _BLOCK = 1 << 16
 def serve(library: str) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps the runners
     os.chdir("/")
+    _warm_up()
     buffer = b""
     while True:
         line, found, rest = buffer.partition(b"\n")
@@ -32,6 +34,14 @@ def serve(library: str) -> None:
             continue
         buffer = rest
         os.write(1, dumps(_answer(loads(line.decode()), library)).encode() + b"\n")
+
+
+def _warm_up() -> None:
+    """Load what a runner loads late, and keep the collector from copying what is shared."""
+    with suppress(ImportError):
+        import _ctypes  # noqa: F401
+    gc.collect()
+    gc.freeze()
 
 
 def _answer(request: Dict[str, Any], library: str) -> Dict[str, Any]:

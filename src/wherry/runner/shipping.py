@@ -117,8 +117,26 @@ class Shipper:
         A log may be emptied, as ``echo > /dev/stderr`` does to a file; what is in it then follows
         what was sent before.
         """
-        place = f"/runs/{quote(run_id)}/logs/{quote(name)}?attempt={quote(attempt_id)}&offset="
-        return self._follow("PUT", place, path, _piece, limit)
+        return self._follow("PUT", _log_place(run_id, name, attempt_id), path, _piece, limit)
+
+    def log_tail(
+        self, run_id: str, name: str, attempt_id: str, path: str, limit: int
+    ) -> Optional[Tuple[int, bytes]]:
+        """Where the unsent part of the log begins, and all of it; None if it is not that simple."""
+        place = _log_place(run_id, name, attempt_id)
+        offset = self._offsets.get(place, 0)
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            self._notice_emptied(place, handle)
+            data = os.pread(handle, limit + 1, offset)
+        finally:
+            os.close(handle)
+        if self._emptied_at.get(place) or len(data) > limit:
+            return None
+        return offset, data
 
     def put_spool(self, run_id: str, stream: str, path: str, limit: int = sys.maxsize) -> int:
         """Send the whole lines that the file gained; how many bytes are left to send.
@@ -337,6 +355,10 @@ class Shipper:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _log_place(run_id: str, name: str, attempt_id: str) -> str:
+    return f"/runs/{quote(run_id)}/logs/{quote(name)}?attempt={quote(attempt_id)}&offset="
 
 
 def quote(text: str) -> str:

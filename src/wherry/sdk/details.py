@@ -7,10 +7,8 @@ from typing import Any, Dict, Iterable, List, Mapping
 from ..core.errors import ActivityFailedException
 
 
-def details(
-    record: Mapping[str, Any], files: Iterable[Mapping[str, Any]], files_url: str
-) -> Dict[str, Any]:
-    """What Azure ML's ``get_details`` returns, from a run's record and its list of files."""
+def details(record: Mapping[str, Any], names: Iterable[str], files_url: str) -> Dict[str, Any]:
+    """What Azure ML's ``get_details`` returns, from a run's record and the names of its files."""
     found: Dict[str, Any] = {
         "runId": record["id"],
         "target": record.get("target"),
@@ -25,9 +23,9 @@ def details(
         "outputDatasets": [],
         "runDefinition": definition(record.get("spec")),
         "logFiles": {
-            file["path"]: f"{files_url}/{file['path']}"
-            for file in files
-            if file["path"].startswith(("user_logs/", "system_logs/", "azureml-logs/", "logs/"))
+            name: f"{files_url}/{name}"
+            for name in names
+            if name.startswith(("user_logs/", "system_logs/", "azureml-logs/", "logs/"))
         },
         "submittedBy": record.get("submitted_by"),
     }

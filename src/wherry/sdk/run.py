@@ -480,7 +480,10 @@ class Run(Labels, RunFiles):
         return self.experiment.workspace.name, self.experiment.name
 
     def _details(self, record: Mapping[str, Any]) -> Dict[str, Any]:
-        return details(record, self.list_files(), f"{self._client.url}/api/v1{self._path}/files")
+        names = record.get("log_names")
+        if names is None:
+            names = [file["path"] for file in self.list_files()]
+        return details(record, names, f"{self._client.url}/api/v1{self._path}/files")
 
     def _await(
         self, seen: str, timeout_s: float, until: str = "", patience_s: float = 600.0

@@ -30,6 +30,7 @@ _ACTIVE = (
     )
     .order_by(attempts.c.created_at)
 )
+_LIVE = _ACTIVE.add_columns(runs.c.cancel_requested_at).join(runs, runs.c.id == attempts.c.run_id)
 _TO_RELEASE = (
     select(attempts)
     .where(
@@ -77,6 +78,11 @@ def of_run(connection: Connection, run_id: str) -> list[AttemptRow]:
 
 def active(connection: Connection, target: str) -> list[AttemptRow]:
     return list(connection.execute(_ACTIVE, {"at": target}))
+
+
+def live(connection: Connection, target: str) -> list[AttemptRow]:
+    """The active ones, each with the time at which its run was asked to end."""
+    return list(connection.execute(_LIVE, {"at": target}))
 
 
 def to_release(

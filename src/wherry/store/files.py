@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, or_, select
 
 from wherry.core.errors import NotFoundError
 from wherry.core.records import RunFile
@@ -56,6 +56,13 @@ def get(connection: Connection, run_id: str, path: str) -> RunFile:
 def every(connection: Connection, run_id: str) -> list[RunFile]:
     rows = connection.execute(select(files).where(files.c.run_id == run_id).order_by(files.c.path))
     return [_record(row) for row in rows]
+
+
+def paths_below(connection: Connection, run_id: str, *folders: str) -> list[str]:
+    """The names of the files in these folders, whatever else the run has."""
+    within = or_(*(files.c.path.startswith(f"{folder}/", autoescape=True) for folder in folders))
+    query = select(files.c.path).where(files.c.run_id == run_id, within).order_by(files.c.path)
+    return list(connection.execute(query).scalars())
 
 
 def remove(connection: Connection, run_ids: Sequence[str]) -> None:

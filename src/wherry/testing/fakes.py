@@ -8,6 +8,7 @@ import socket
 import tarfile
 import threading
 import time
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -106,7 +107,13 @@ class FakeServer:
         self, method: str, names: list[str], query: dict[str, str], body: bytes
     ) -> tuple[int, Any]:
         if names[0] == "attempts" and names[2:] == ["report"]:
-            self.reports.append(json.loads(body))
+            report = json.loads(body)
+            log = report.pop("log", None)
+            self.reports.append(report)
+            if log:
+                key = f"{names[1]}/{STD_LOG}"
+                kept = self.logs.setdefault(key, bytearray())
+                _append(kept, log["offset"], b64decode(log["data"]))
             return 200, {"cancel": self.cancel}
         if names[0] == "snapshots" and names[1] in self.snapshots:
             return 200, self.snapshots[names[1]]
@@ -140,6 +147,7 @@ def tar(files: Mapping[str, str | bytes]) -> bytes:
     return archive.getvalue()
 
 
+STD_LOG = "user_logs/std_log.txt"
 _UNKNOWN: tuple[int, Any] = (401, {"detail": "the token is not valid"})
 
 

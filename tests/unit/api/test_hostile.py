@@ -292,3 +292,32 @@ def test_the_same_thing_at_once_happens_once(api: TestClient, plane: Plane, snap
     assert codes(ends) == {200}
     told = [event["to"] for event in api.get(f"runs/{run_id}/events").json()["items"]]
     assert told in (["Running", "Completed"], ["Running", "Canceled"])
+
+
+@pytest.mark.parametrize("data", ["?", "aGk", 7, None, "aGk=\n", "ä"])
+def test_a_log_piece_that_is_no_base_64_is_refused(
+    api: TestClient, plane: Plane, snapshot: str, data: Any
+) -> None:
+    run_id, attempt_id, token = started(api, plane, snapshot)
+    body = {"exit": {"exit_code": 0}, "log": {"offset": 0, "data": data}}
+    problem(api.post(f"attempts/{attempt_id}/report", json=body, headers=token), 400)
+    assert api.get(f"runs/{run_id}").json()["status"] == "Starting"
+
+
+def test_the_end_of_the_log_comes_with_the_exit(
+    api: TestClient, plane: Plane, snapshot: str
+) -> None:
+    run_id, attempt_id, token = started(api, plane, snapshot)
+    where, odd = f"runs/{run_id}/logs/user_logs/std_log.txt", bytes(range(256))
+
+    def report(offset: int, data: bytes) -> Any:
+        log = {"offset": offset, "data": base64.b64encode(data).decode()}
+        body = {"exit": {"exit_code": 0}, "log": log}
+        return api.post(f"attempts/{attempt_id}/report", json=body, headers=token)
+
+    problem(report(5, b"a gap"), 409)
+    assert api.get(f"runs/{run_id}").json()["status"] == "Starting"
+    assert report(0, odd).status_code == 200
+    assert report(0, odd).status_code == 200  # sent again: its answer was lost
+    assert api.get(where).content == odd
+    assert api.get(f"runs/{run_id}").json()["status"] == "Completed"
