@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from benchmarks.measure import PYTHON, WHERRY, Row, command, median_s, ratio_row, server_home
+from benchmarks.measure import (
+    PYTHON,
+    WHERRY,
+    Row,
+    command,
+    median_s,
+    pss_mb,
+    ratio_row,
+    server_home,
+)
 from wherry import Experiment, Run, ScriptRunConfig, Workspace
 
 BURST = 200
+BULK = 3000
 
 
 def rows() -> list[Row]:
@@ -18,7 +30,12 @@ def rows() -> list[Row]:
         source.mkdir()
         (source / "noop.py").write_text("pass\n")
         experiment = Experiment(Workspace.create("bench", exist_ok=True), "noop")
-        return [_one(experiment, source), _by_command(source), _burst(experiment, source)]
+        return [
+            _one(experiment, source),
+            _by_command(source),
+            _burst(experiment, source),
+            *_bulk(experiment, source, folder / "home"),
+        ]
 
 
 def _submit(experiment: Experiment, source: Path) -> Run:
@@ -61,3 +78,24 @@ def _burst(experiment: Experiment, source: Path) -> Row:
         ">= 50%",
         share >= 0.5,
     )
+
+
+def _bulk(experiment: Experiment, source: Path, home: Path) -> list[Row]:
+    """The first of them holds the machine, so that the others stay queued."""
+    (source / "hold.py").write_text("import time; time.sleep(600)\n")
+    hold = ScriptRunConfig(source_directory=str(source), script="hold.py")
+    holders = [experiment.submit(hold) for _ in range(os.cpu_count() or 1)]
+    configs = [
+        ScriptRunConfig(source_directory=str(source), script="noop.py", arguments=[number])
+        for number in range(BULK)
+    ]
+    started = time.perf_counter()
+    experiment.submit_many(configs)
+    rate = BULK / (time.perf_counter() - started)
+    memory = pss_mb(json.loads((home / "server.json").read_text())["pid"])
+    for run in holders:
+        run.cancel()
+    return [
+        Row(f"{BULK} runs in bulk", f"{rate:.0f}/s", "", "", ">= 1000/s", rate >= 1000),
+        Row(f"server memory, {BULK} queued", f"{memory:.0f} MB", "", "", "< 300 MB", memory < 300),
+    ]

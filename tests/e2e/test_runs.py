@@ -300,6 +300,26 @@ for number in range(3000):
     assert len([name for name in run.get_file_names() if name.startswith("outputs/")]) == 3000
 
 
+def test_many_at_once_from_two_folders(home: Home) -> None:
+    home.script("import sys; print('first', sys.argv[1])")
+    other = home.folder / "other"
+    other.mkdir()
+    (other / "train.py").write_text("import sys; print('second', sys.argv[1])")
+    experiment = Experiment(Workspace.create("w", exist_ok=True), "many")
+    configs = [
+        ScriptRunConfig(str(folder), "train.py", [str(number)])
+        for number in range(3)
+        for folder in (home.source, other)
+    ]
+    runs = experiment.submit_many(configs, tags={"sweep": "1"})
+    for run in runs:
+        run.wait_for_completion()
+    said = [_log(home, run).decode().strip() for run in runs]
+    assert said == [f"{word} {number}" for number in range(3) for word in ("first", "second")]
+    assert all(run.get_tags() == {"sweep": "1"} for run in runs)
+    assert experiment.submit_many([]) == []
+
+
 def test_ten_clients_that_start_at_once_share_one_server(home: Home) -> None:
     code = (
         "import json, os; from wherry import Workspace; Workspace.create('w', exist_ok=True)\n"

@@ -96,6 +96,10 @@ class NewRun(Body):
     submission_key: Annotated[Str, StringConstraints(max_length=255)] | None = None
 
 
+class NewRuns(Body):
+    runs: Annotated[list[NewRun], Field(min_length=1, max_length=10_000)]
+
+
 class NewInteractiveRun(Body):
     experiment: Str
     run_id: Str | None = None

@@ -12,13 +12,14 @@ from wherry.control import runs
 from wherry.control.files import log_names
 from wherry.control.plane import Plane
 from wherry.control.submit import plan, start_interactive, submit
+from wherry.control.submit_many import submit_many
 from wherry.core.errors import ForbiddenError, UserErrorException
 from wherry.core.lifecycle import Status
 from wherry.core.records import Run
 from wherry.store import runs as rows
 from wherry.store.listing import Filter
 
-from .bodies import NewInteractiveRun, NewRun, RunChanges, RunEnd
+from .bodies import NewInteractiveRun, NewRun, NewRuns, RunChanges, RunEnd
 from .deps import (
     Caller,
     CallerDep,
@@ -61,6 +62,16 @@ def _submit(
     if not created:
         _only_below(plane, caller, run.id)  # another one's key tells nothing
     return run, created
+
+
+@router.post("/workspaces/{workspace}/runs/bulk", status_code=201)
+def submit_runs(
+    workspace: str, body: NewRuns, plane: PlaneDep, caller: OwnerDep
+) -> dict[str, list[dict[str, Any]]]:
+    """Many runs at once: all of them or none. Each with its id, and whether it is new."""
+    many = [each.model_dump() for each in body.runs]
+    made = submit_many(plane, workspace, many, caller.name)
+    return {"items": [{"id": run_id, "created": created} for run_id, created in made]}
 
 
 @router.post("/workspaces/{workspace}/runs/plan")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection
@@ -34,12 +35,12 @@ def submit(
         known = _known(connection, workspace, spec)
         if known is not None:
             return known, False
-        _check_snapshot(connection, workspace, spec.snapshot_id)
-    _check(plane, spec)
+        check_snapshot(connection, workspace, spec.snapshot_id)
+    check(plane, spec)
     try:
         with plane.write() as connection:
             # Once more: the collector may have taken it since.
-            _check_snapshot(connection, workspace, spec.snapshot_id)
+            check_snapshot(connection, workspace, spec.snapshot_id)
             run = _insert(plane, connection, workspace, spec, who)
     except IntegrityError:
         # The same key, sent twice at once: the other one won.
@@ -57,7 +58,7 @@ def plan(plane: Plane, workspace_name: str, fields: Mapping[str, Any]) -> dict[s
     spec = RunSpec.parse(fields)
     with plane.database.read() as connection:
         workspaces.get(connection, workspace_name)
-    driver = _check(plane, spec, dry_run=True)
+    driver = check(plane, spec, dry_run=True)
     place = Placement("dry-run", spec.resources)
     request = launch.describe(plane, spec, "dry-run", "dry-run", place, {})
     return {
@@ -84,14 +85,14 @@ def start_interactive(
         if runs.find(connection, run_id) is not None:
             raise UserErrorException(f"there is a run {run_id!r} already")
         if fields.get("snapshot_id"):
-            _check_snapshot(connection, workspace, fields["snapshot_id"])
+            check_snapshot(connection, workspace, fields["snapshot_id"])
         experiment = workspaces.ensure_experiment(connection, workspace, name, now)
         row: dict[str, Any] = {
             "id": run_id,
             "workspace_id": workspace.id,
             "experiment_id": experiment.id,
             "parent_id": fields.get("parent_id"),
-            "root_id": _root(connection, workspace, fields.get("parent_id")) or run_id,
+            "root_id": root_of(connection, workspace, fields.get("parent_id")) or run_id,
             "number": workspaces.next_number(connection, experiment),
             "display_name": fields.get("display_name") or "",
             "status": Status.RUNNING.value,
@@ -112,7 +113,7 @@ def _known(connection: Connection, workspace: Workspace, spec: RunSpec) -> Run |
     return runs.to_records(connection, [row], spec=True)[0] if row is not None else None
 
 
-def _check_snapshot(connection: Connection, workspace: Workspace, snapshot_id: str) -> None:
+def check_snapshot(connection: Connection, workspace: Workspace, snapshot_id: str) -> None:
     if not snapshots.has(connection, workspace.id, snapshot_id):
         raise NotFoundError(
             f"workspace {workspace.name!r} has no snapshot {snapshot_id!r}",
@@ -121,7 +122,7 @@ def _check_snapshot(connection: Connection, workspace: Workspace, snapshot_id: s
         )
 
 
-def _check(plane: Plane, spec: RunSpec, *, dry_run: bool = False) -> Any:
+def check(plane: Plane, spec: RunSpec, *, dry_run: bool = False) -> Any:
     """Refuse now what could never start. The driver of the target."""
     driver = plane.drivers.get(spec.target)
     if driver is None:
@@ -147,14 +148,31 @@ def _insert(
 ) -> Run:
     now = plane.now()
     experiment = workspaces.ensure_experiment(connection, workspace, spec.experiment, now)
+    root_id = root_of(connection, workspace, spec.parent_id)
+    number = workspaces.next_number(connection, experiment)
+    row = new_row(spec, workspace.id, experiment.id, number, who, now, root_id)
+    runs.add(connection, row, spec.tags, properties_of(spec))
+    return _record(connection, row["id"])
+
+
+def new_row(
+    spec: RunSpec,
+    workspace_id: str,
+    experiment_id: str,
+    number: int,
+    who: str,
+    now: datetime,
+    root_id: str | None = None,
+) -> dict[str, Any]:
+    """A queued run as it is stored."""
     run_id = new_run_id(spec.experiment, now.timestamp())
-    row: dict[str, Any] = {
+    return {
         "id": run_id,
-        "workspace_id": workspace.id,
-        "experiment_id": experiment.id,
+        "workspace_id": workspace_id,
+        "experiment_id": experiment_id,
         "parent_id": spec.parent_id,
-        "root_id": _root(connection, workspace, spec.parent_id) or run_id,
-        "number": workspaces.next_number(connection, experiment),
+        "root_id": root_id or run_id,
+        "number": number,
         "type": SCRIPT_RUN,
         "display_name": spec.display_name,
         "description": spec.description,
@@ -169,12 +187,14 @@ def _insert(
         "submitted_by": who[:255],
         "submitted_at": now,
     }
-    properties = {"ContentSnapshotId": spec.snapshot_id, "_azureml.ComputeTargetType": spec.target}
-    runs.add(connection, row, spec.tags, {**properties, **spec.properties})
-    return _record(connection, run_id)
 
 
-def _root(connection: Connection, workspace: Workspace, parent_id: str | None) -> str | None:
+def properties_of(spec: RunSpec) -> dict[str, str]:
+    given = {"ContentSnapshotId": spec.snapshot_id, "_azureml.ComputeTargetType": spec.target}
+    return {**given, **spec.properties}
+
+
+def root_of(connection: Connection, workspace: Workspace, parent_id: str | None) -> str | None:
     if parent_id is None:
         return None
     parent = runs.get(connection, parent_id, lock=True)

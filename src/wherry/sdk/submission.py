@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import uuid
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
 from ..core.errors import NotFoundError
 from ..core.settings import Settings
@@ -15,6 +15,8 @@ from .git import GitFacts
 from .script_run_config import ScriptRunConfig
 from .snapshot import Progress, Snapshot
 from .values import texts
+
+T = TypeVar("T")
 
 _REMEMBERED = 1000
 _NOTICES_SHOWN = 5
@@ -34,22 +36,85 @@ def submit(
     A lost answer is asked for again under the same ``submission_key``: it makes no second run.
     """
     spec = {**config.to_spec(), **_labels(labels), "experiment": experiment}
-    scripts = [spec["script"]] if spec.get("script") else []
-    with GitFacts(config.source_directory) as git:
-        snapshot = capture(config.source_directory, settings, scripts)
-        spec["properties"] = {**git.properties(), **spec.get("properties", {})}
-    spec["submission_key"] = spec.get("submission_key") or uuid.uuid4().hex
-    sent = Registry(client, workspace, settings)
-    known = sent.knows(snapshot.id)
-    if not known:
-        sent.register(snapshot, progress)
+    (spec,), snapshot = _captured(config.source_directory, [spec], settings)
+
+    def send() -> Dict[str, Any]:
+        answer: Dict[str, Any] = client.post(
+            f"/workspaces/{quote(workspace)}/runs", json=spec, retry=True
+        )
+        return answer
+
+    return _with_snapshots(Registry(client, workspace, settings), [snapshot], progress, send)
+
+
+def submit_many(
+    client: Client,
+    workspace: str,
+    experiment: str,
+    configs: Sequence[ScriptRunConfig],
+    settings: Settings,
+    labels: Mapping[str, Any],
+) -> List[str]:
+    """The ids of the new runs. Each folder is captured once; all runs are stored, or none."""
+    given = {**_labels(labels), "experiment": experiment}
+    specs: List[Dict[str, Any]] = [{**config.to_spec(), **given} for config in configs]
+    by_folder: Dict[str, List[int]] = {}
+    for place, config in enumerate(configs):
+        by_folder.setdefault(os.path.abspath(config.source_directory), []).append(place)
+    snapshots = []
+    for folder, places in by_folder.items():
+        captured, snapshot = _captured(folder, [specs[place] for place in places], settings)
+        snapshots.append(snapshot)
+        for place, spec in zip(places, captured):
+            specs[place] = spec
+
+    def send() -> List[str]:
+        path = f"/workspaces/{quote(workspace)}/runs/bulk"
+        answer = client.post(path, json={"runs": specs}, retry=True)
+        return [item["id"] for item in answer["items"]]
+
+    return _with_snapshots(Registry(client, workspace, settings), snapshots, None, send)
+
+
+def _captured(
+    folder: str, specs: Sequence[Mapping[str, Any]], settings: Settings
+) -> Tuple[List[Dict[str, Any]], Snapshot]:
+    """The folder's snapshot, and what is asked for with all that follows from the folder."""
+    scripts = sorted({spec["script"] for spec in specs if spec.get("script")})
+    with GitFacts(folder) as git:
+        snapshot = capture(folder, settings, scripts)
+        facts = git.properties()
+    found = [
+        {
+            **spec,
+            "snapshot_id": snapshot.id,
+            "properties": {**facts, **spec.get("properties", {})},
+            "submission_key": spec.get("submission_key") or uuid.uuid4().hex,
+        }
+        for spec in specs
+    ]
+    return found, snapshot
+
+
+def _with_snapshots(
+    sent: Registry,
+    snapshots: Sequence[Snapshot],
+    progress: Optional[Progress],
+    send: Callable[[], T],
+) -> T:
+    """Send what needs these snapshots; they go first where the server does not have them."""
+    known = {snapshot.id for snapshot in snapshots if sent.knows(snapshot.id)}
+    for snapshot in snapshots:
+        if snapshot.id not in known:
+            sent.register(snapshot, progress)
     try:
-        return _post(client, workspace, {**spec, "snapshot_id": snapshot.id})
+        return send()
     except NotFoundError:
         if not known:
             raise
-    sent.register(snapshot, progress)  # the server has lost what it once had
-    return _post(client, workspace, {**spec, "snapshot_id": snapshot.id})
+    for snapshot in snapshots:
+        sent.register(snapshot, progress)  # the server has lost what it once had
+    return send()
 
 
 def plan(
@@ -146,10 +211,3 @@ def _labels(labels: Mapping[str, Any]) -> Dict[str, Any]:
         if kind in found:
             found[kind] = texts(kind, found[kind])
     return found
-
-
-def _post(client: Client, workspace: str, spec: Mapping[str, Any]) -> Dict[str, Any]:
-    answer: Dict[str, Any] = client.post(
-        f"/workspaces/{quote(workspace)}/runs", json=spec, retry=True
-    )
-    return answer

@@ -69,6 +69,7 @@ _BY_KEY = _JOINED.where(
 )
 _CHILDREN = _JOINED.where(runs.c.parent_id == bindparam("run_id")).order_by(runs.c.seq.desc())
 _ADD = insert(runs).returning(runs.c.seq)
+_ADD_IN_ORDER = insert(runs).returning(runs.c.seq, sort_by_parameter_order=True)
 _UPDATE = update(runs).where(runs.c.seq == bindparam("run_seq"))
 _MOVE = _UPDATE.where(runs.c.version == bindparam("seen"))
 _QUEUED = (
@@ -101,6 +102,45 @@ def add(
     _record(
         connection, fields["id"], fields["submitted_at"], None, Status(fields["status"]), Change()
     )
+
+
+def add_many(
+    connection: Connection,
+    rows: Sequence[Mapping[str, Any]],
+    labelled: Sequence[Mapping[str, Mapping[str, str]]],
+) -> None:
+    """New runs, each with its labels by kind and its first event."""
+    seqs = connection.execute(_ADD_IN_ORDER, [dict(row) for row in rows]).scalars().all()
+    found = [
+        {"run_seq": seq, "kind": kind, "key": key, "value": value}
+        for seq, kinds in zip(seqs, labelled, strict=True)
+        for kind, values in kinds.items()
+        for key, value in values.items()
+    ]
+    if found:
+        connection.execute(_ADD_LABELS, found)
+    connection.execute(
+        _ADD_EVENT, [{**_first_event(row), "reason": None, "message": ""} for row in rows]
+    )
+
+
+def _first_event(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "run_id": row["id"],
+        "at": row["submitted_at"],
+        "from_status": None,
+        "to_status": row["status"],
+    }
+
+
+def with_keys(connection: Connection, workspace_id: str, keys: Iterable[str]) -> dict[str, str]:
+    """The ids of the runs that were submitted under these keys."""
+    mine = select(runs.c.submission_key, runs.c.id).where(runs.c.workspace_id == workspace_id)
+    found: dict[str, str] = {}
+    for batch in batches(keys):
+        rows = connection.execute(mine.where(runs.c.submission_key.in_(batch)))
+        found.update({key: run_id for key, run_id in rows})
+    return found
 
 
 def find(connection: Connection, run_id: str, *, lock: bool = False) -> RunRow | None:

@@ -1,0 +1,99 @@
+"""Many submissions at once: checked one by one, stored in one transaction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+
+from wherry.core.errors import WherryError
+from wherry.core.ids import new_uuid
+from wherry.core.records import Workspace
+from wherry.core.specs import RunSpec
+from wherry.store import runs, workspaces
+
+from .plane import Plane
+from .submit import check, check_snapshot, new_row, properties_of, root_of
+
+
+def submit_many(
+    plane: Plane, workspace_name: str, many: Sequence[Mapping[str, Any]], who: str
+) -> list[tuple[str, bool]]:
+    """The run of each, in order, and whether this call made it. All of them are stored, or none."""
+    specs = [_numbered(place, RunSpec.parse, fields) for place, fields in enumerate(many)]
+    _check_all(plane, specs)
+    keys = [spec.submission_key or new_uuid() for spec in specs]
+    with plane.database.read() as connection:
+        workspace = workspaces.get(connection, workspace_name)
+    try:
+        made = _store(plane, workspace, specs, keys, who)
+    except IntegrityError:
+        made = _store(plane, workspace, specs, keys, who)  # another one had the same keys just now
+    for target in {spec.target for spec in specs}:
+        plane.hint_queued(target)
+    return made
+
+
+def _numbered(place: int, act: Any, *arguments: Any) -> Any:
+    """An error says which of the many it means."""
+    try:
+        return act(*arguments)
+    except WherryError as error:
+        error.message = f"run {place}: {error.message}"
+        raise
+
+
+def _check_all(plane: Plane, specs: Sequence[RunSpec]) -> None:
+    """What is alike is looked at once."""
+    seen = set()
+    for place, spec in enumerate(specs):
+        wanted = spec.environment.interpreter_path
+        alike = (spec.target, spec.snapshot_id, spec.script, wanted, spec.resources)
+        if alike not in seen:
+            _numbered(place, check, plane, spec)
+            seen.add(alike)
+
+
+def _store(
+    plane: Plane, workspace: Workspace, specs: Sequence[RunSpec], keys: Sequence[str], who: str
+) -> list[tuple[str, bool]]:
+    with plane.write() as connection:
+        for snapshot_id in {spec.snapshot_id for spec in specs}:
+            check_snapshot(connection, workspace, snapshot_id)
+        known = runs.with_keys(connection, workspace.id, keys)
+        fresh = {key: spec for key, spec in zip(keys, specs, strict=True) if key not in known}
+        ids = _insert(plane, connection, workspace, fresh, who) if fresh else {}
+    return [(ids.get(key) or known[key], key in ids) for key in keys]
+
+
+def _insert(
+    plane: Plane,
+    connection: Connection,
+    workspace: Workspace,
+    fresh: Mapping[str, RunSpec],
+    who: str,
+) -> dict[str, str]:
+    """The ids of the new runs by their keys."""
+    now = plane.now()
+    numbers: dict[str, Any] = {}
+    for name, count in Counter(spec.experiment for spec in fresh.values()).items():
+        experiment = workspaces.ensure_experiment(connection, workspace, name, now)
+        first = workspaces.next_number(connection, experiment, count)
+        numbers[name] = (experiment.id, iter(range(first, first + count)))
+    roots = {
+        spec.parent_id: root_of(connection, workspace, spec.parent_id) for spec in fresh.values()
+    }
+    rows = []
+    for key, spec in fresh.items():
+        experiment_id, free = numbers[spec.experiment]
+        root_id = roots[spec.parent_id]
+        row = new_row(spec, workspace.id, experiment_id, next(free), who, now, root_id)
+        rows.append({**row, "submission_key": key})
+    labelled = [
+        {runs.TAG: spec.tags, runs.PROPERTY: properties_of(spec)} for spec in fresh.values()
+    ]
+    runs.add_many(connection, rows, labelled)
+    return {row["submission_key"]: row["id"] for row in rows}
