@@ -15,7 +15,8 @@ def find_leaks(world: World) -> list[str]:
     try:
         wait_until(lambda: not _attempt_folders(world), "clearing away the attempts' folders", 60)
     except TimeoutError as error:
-        return [str(error)]
+        left = [sorted(each.name for each in path.iterdir()) for path in _attempt_folders(world)]
+        return [f"{error}: {left}; {_rows(world.home / 'wherry.db')}"]
     world.stop()
     return [
         *(f"a process: {process}" for process in world.processes()),

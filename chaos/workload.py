@@ -26,8 +26,12 @@ class Workload:
     books: Books
     chance: random.Random
 
+    def __post_init__(self) -> None:
+        script = self.world.source / "script.py"
+        if not script.exists():  # never while another client captures it
+            script.write_text(SCRIPT)
+
     def experiment(self) -> Experiment:
-        (self.world.source / "script.py").write_text(SCRIPT)
         return Experiment(Workspace.create(WORKSPACE, exist_ok=True), "drill")
 
     def submit(self, count: int = 20, pause_s: float = 0.02) -> tuple[Run, Entry]:

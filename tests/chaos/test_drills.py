@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from chaos.drills import DRILLS, Unavailable, hold
 
 ROUNDS = {"server killed": 50, "client killed": 5, "runner killed": 3, "everything killed": 3}

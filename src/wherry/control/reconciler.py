@@ -94,8 +94,10 @@ class Reconciler:
         self._try(self._admit)
         with self._plane.database.read() as connection:
             live = attempts.live(connection, self._target)
-        for step in (self._launch, self._cancel, self._look):
-            self._try(step, live)
+        self._try(self._launch, [each for each in live if each.handle is None])
+        started = [each for each in live if each.handle is not None]
+        self._try(self._cancel, started)
+        self._try(self._look, started)
         self._try(self._sweep)
         if self._trouble is not None:
             raise self._trouble
@@ -190,14 +192,16 @@ class Reconciler:
         self._held_back = len(placements) < len(head)
         return placements, {run.id: run for run in head}
 
-    def _launch(self, live: list[Any]) -> None:
-        """Start the attempts that have no handle yet: new ones, and those a kill interrupted."""
+    def _launch(self, waiting: list[Any]) -> None:
+        """Start the attempts that have no handle yet: new ones, and those a kill interrupted.
+
+        What had been started before a kill is not started again, even if it has ended since.
+        """
         started: dict[str, dict[str, Any]] = {}
         try:
-            for attempt in live:
-                if attempt.handle is None:
-                    with self._alone(attempt):
-                        started.update(self._start(attempt))
+            for attempt in waiting:
+                with self._alone(attempt):
+                    started.update(self._start(attempt))
         finally:
             self._note(started)
 
@@ -223,9 +227,9 @@ class Reconciler:
             now = self._plane.now()
             attempts.change(connection, attempt.id, {"ended_at": now, "released_at": now})
 
-    def _cancel(self, live: list[Any]) -> None:
+    def _cancel(self, started: list[Any]) -> None:
         """First ask, and after the grace insist."""
-        wanted = [each for each in live if each.handle and each.cancel_requested_at is not None]
+        wanted = [each for each in started if each.cancel_requested_at is not None]
         now = self._plane.now()
         patience = timedelta(seconds=self._plane.settings.cancel_grace_s + FORCE_MARGIN_S)
         for attempt in wanted:
@@ -238,9 +242,9 @@ class Reconciler:
                     if attempt.force_sent_at is None:
                         self._note({attempt.id: {"force_sent_at": now}})
 
-    def _look(self, live: list[Any]) -> None:
+    def _look(self, started: list[Any]) -> None:
         """Ask the backend about the attempts whose runner is not heard, and settle them all."""
-        due = [attempt for attempt in live if attempt.handle is not None and self._due(attempt)]
+        due = [attempt for attempt in started if self._due(attempt)]
         if not due:
             return
         seen = self._driver.observe([Handle(attempt.handle) for attempt in due])
@@ -323,7 +327,12 @@ class Reconciler:
     def _release(self) -> None:
         before = self._plane.now() - timedelta(seconds=RELEASE_AFTER_S)
         with self._plane.database.read() as connection:
-            ended = attempts.to_release(connection, self._target, before, 200)
+            ended = [
+                attempt
+                for attempt in attempts.to_release(connection, self._target, before, 200)
+                # Without a handle it is adopted first, unless its run is gone.
+                if attempt.handle is not None or runs.find(connection, attempt.run_id) is None
+            ]
         handles = [Handle(attempt.handle) for attempt in ended if attempt.handle is not None]
         seen = self._driver.observe(handles) if handles else {}
         released = [attempt for attempt in ended if self._clear(attempt, seen)]

@@ -169,7 +169,8 @@ class _Guard:
 
         # http.client lets ValueError out when a chunked answer breaks off.
         if isinstance(error, (OSError, HTTPException, ValueError)):
-            message = str(error) or type(error).__name__
+            broken = not isinstance(error, OSError)
+            message = "its answer broke off" if broken else str(error) or type(error).__name__
             raise Unreachable(message, sent=True, quiet=isinstance(error, timeout)) from error
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, or_, select, update
 
 from wherry.core.errors import NotFoundError
 from wherry.core.placement import Placement
@@ -30,7 +30,16 @@ _ACTIVE = (
     )
     .order_by(attempts.c.created_at)
 )
-_LIVE = _ACTIVE.add_columns(runs.c.cancel_requested_at).join(runs, runs.c.id == attempts.c.run_id)
+_LIVE = (
+    select(attempts, runs.c.cancel_requested_at)
+    .join(runs, runs.c.id == attempts.c.run_id)
+    .where(
+        attempts.c.target == bindparam("at"),
+        attempts.c.released_at.is_(None),
+        or_(attempts.c.ended_at.is_(None), attempts.c.handle.is_(None)),
+    )
+    .order_by(attempts.c.created_at)
+)
 _TO_RELEASE = (
     select(attempts)
     .where(
@@ -81,7 +90,10 @@ def active(connection: Connection, target: str) -> list[AttemptRow]:
 
 
 def live(connection: Connection, target: str) -> list[AttemptRow]:
-    """The active ones, each with the time at which its run was asked to end."""
+    """The active ones, each with the time at which its run was asked to end.
+
+    Also those that ended before their handle was noted: without it they cannot be cleared away.
+    """
     return list(connection.execute(_LIVE, {"at": target}))
 
 

@@ -227,6 +227,22 @@ def test_a_clock_that_is_wrong_makes_no_end_in_the_future(world: World) -> None:
     assert (run.started_at, run.ended_at) == (run.submitted_at, world.clock.now())
 
 
+def test_an_attempt_that_ended_before_its_handle_was_noted_is_cleared_away(world: World) -> None:
+    run_id = world.submit()
+    world.tick()
+    attempt = world.attempt(run_id)
+    with world.plane.write() as connection:  # as if the server had been killed at that moment
+        attempts.change(connection, attempt.id, {"handle": None})
+    world.backend.end(attempt.id)
+    report(world.plane, attempt.id, {"exit": {"exit_code": 0}})
+    world.restart()
+    for _ in range(3):
+        world.tick()
+    assert world.backend.attempts == {}
+    assert world.backend.starts == {attempt.id: 1}
+    assert world.attempt(run_id).released_at is not None
+
+
 def test_silence_is_not_an_end(world: World) -> None:
     run_id = world.submit()
     world.tick()
