@@ -47,6 +47,7 @@ def list_targets(plane: PlaneDep, _caller: CallerDep) -> dict[str, Any]:
 
 
 @router.get("/prometheus", response_class=PlainTextResponse)
+@open_router.get("/metrics", response_class=PlainTextResponse)
 def prometheus(plane: PlaneDep, _caller: OwnerDep) -> str:
     """Counts and sizes in Prometheus' text form."""
     with plane.database.read() as connection:

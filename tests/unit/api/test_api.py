@@ -465,6 +465,9 @@ def test_the_servers_own_numbers(api: TestClient, snapshot: str) -> None:
     submit(api, snapshot)
     text = api.get("prometheus").text
     assert 'wherry_runs{status="Queued"} 1' in text
+    assert 'wherry_runs{status="Queued"} 1' in api.get("http://testserver/metrics").text
+    strangers = {"Authorization": "Bearer nobody"}
+    problem(api.get("http://testserver/metrics", headers=strangers), 401)
     targets = api.get("targets").json()["items"]
     assert [target["name"] for target in targets] == ["local"]
     assert api.get("server").json()["version"]

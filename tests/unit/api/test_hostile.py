@@ -320,4 +320,6 @@ def test_the_end_of_the_log_comes_with_the_exit(
     assert report(0, odd).status_code == 200
     assert report(0, odd).status_code == 200  # sent again: its answer was lost
     assert api.get(where).content == odd
+    waited = api.get(f"runs/{run_id}/wait").json()
+    assert waited["log_names"] == ["user_logs/std_log.txt"]
     assert api.get(f"runs/{run_id}").json()["status"] == "Completed"

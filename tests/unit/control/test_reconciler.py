@@ -243,6 +243,28 @@ def test_an_attempt_that_ended_before_its_handle_was_noted_is_cleared_away(world
     assert world.attempt(run_id).released_at is not None
 
 
+def test_a_submission_wakes_the_loop_unless_others_wait_before_it(world: World) -> None:
+    world.plane.hint_queued = lambda _target: world.reconciler.hint_queued()
+
+    def woken() -> bool:
+        was = world.reconciler._wake.is_set()
+        world.reconciler._wake.clear()
+        return was
+
+    running = world.submit(resources={"cpu": 2})
+    assert woken()
+    world.tick()
+    world.submit()
+    assert woken()
+    world.tick()  # which finds no room for it
+    world.submit()
+    assert not woken()
+    report(world.plane, world.attempt(running).id, {"exit": {"exit_code": 0}})
+    world.tick()
+    world.submit()
+    assert woken()
+
+
 def test_silence_is_not_an_end(world: World) -> None:
     run_id = world.submit()
     world.tick()

@@ -45,7 +45,7 @@ class Attempt:
     def start(
         self, argv: list[str], files: Mapping[str, str | bytes] | None = None, **manifest: Any
     ) -> Attempt:
-        self.folder.mkdir()
+        self.folder.mkdir(exist_ok=True)
         if files is not None:
             self.server.add_snapshot("s1", files)
             manifest.setdefault("snapshot_id", "s1")
@@ -136,6 +136,17 @@ def test_a_short_run_costs_few_requests_on_one_connection(
     assert server.connections == 1
     assert len(server.exchanges) <= 4
     assert server.exits[0]["started_at"]
+
+
+def test_a_snapshot_beside_the_manifest_is_not_asked_for(
+    attempt: Attempt, server: FakeServer
+) -> None:
+    attempt.folder.mkdir()
+    (attempt.folder / "snapshot.tar").write_bytes(tar({"train.py": "print('here')"}))
+    record = attempt.start([sys.executable, "train.py"], snapshot_id="s1").finish()
+    assert record["exit_code"] == 0
+    assert server.log == b"here\n"
+    assert [each.path for each in server.exchanges] == ["/api/v1/attempts/a1/report"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -1,0 +1,46 @@
+"""What travels with an attempt."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+from tests.planes import add_snapshot, make_plane
+from wherry.control.reconciler import Reconciler
+from wherry.control.submit import submit
+from wherry.drivers.base import Handle, Launch
+from wherry.drivers.memory import MemoryDriver
+
+
+class Keeping(MemoryDriver):
+    """Remembers what it was asked to start."""
+
+    def submit(self, launch: Launch) -> Handle:
+        self.launched = launch
+        return super().submit(launch)
+
+
+def launched(tmp_path: Path, content: bytes) -> Launch:
+    driver = Keeping()
+    plane = make_plane(tmp_path / "home", {"local": driver})
+    snapshot = add_snapshot(plane, {"train.py": content})
+    submit(plane, "w", {"experiment": "e", "script": "train.py", "snapshot_id": snapshot}, "me")
+    Reconciler(plane, "local", driver).tick()
+    plane.close()
+    return driver.launched
+
+
+def test_a_small_snapshot_goes_along(tmp_path: Path) -> None:
+    sent = launched(tmp_path, b"print(1)")
+    with tarfile.open(fileobj=io.BytesIO(sent.files["snapshot.tar"])) as archive:
+        file = archive.extractfile("train.py")
+        assert file is not None
+        assert file.read() == b"print(1)"
+
+
+def test_a_large_one_is_asked_for(tmp_path: Path) -> None:
+    sent = launched(tmp_path, bytes(1 << 20))
+    assert sorted(sent.files) == ["manifest.json"]
+    assert json.loads(sent.files["manifest.json"])["snapshot_id"]
