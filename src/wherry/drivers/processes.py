@@ -13,7 +13,7 @@ import psutil
 
 from wherry.runner import tree
 
-MARK = "WHERRY_ATTEMPT_ID"
+MARK = tree.MARK
 
 _KILL_FOR_S = 5.0
 
@@ -119,12 +119,7 @@ def _attempt_of(pid: int) -> str | None:
             return psutil.Process(pid).environ().get(MARK)
         except (psutil.Error, OSError):
             return None
-    try:
-        variables = Path(f"/proc/{pid}/environ").read_bytes()
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return None
-    _, found, rest = (b"\0" + variables).partition(f"\0{MARK}=".encode())
-    return os.fsdecode(rest.partition(b"\0")[0]) if found else None
+    return tree.mark_of(pid) or None
 
 
 @lru_cache(maxsize=1)

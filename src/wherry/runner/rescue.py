@@ -7,7 +7,6 @@ from outside; how it ended nobody knows then, and the record says so.
 from __future__ import annotations
 
 import os
-import sys
 import time
 
 from . import tree
@@ -17,8 +16,6 @@ from .process import Signals
 
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Mapping, Optional
-
-MARK = "WHERRY_ATTEMPT_ID"
 
 _SHORTEST_S = 0.1
 _LONGEST_S = 1.0
@@ -83,15 +80,6 @@ class _Watch:
 
 def marked(attempt_id: str) -> List[int]:
     """Live processes, but this one, whose environment names the attempt (Linux)."""
-    if sys.platform != "linux":
-        return []
-    wanted = f"\0{MARK}={attempt_id}\0".encode()
-    found = []
-    for pid in tree.processes():
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                if wanted in b"\0" + file.read() + b"\0" and pid != os.getpid():
-                    found.append(pid)
-        except OSError:
-            continue
-    return found
+    return [
+        pid for pid in tree.processes() if pid != os.getpid() and tree.mark_of(pid) == attempt_id
+    ]

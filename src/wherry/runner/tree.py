@@ -13,6 +13,23 @@ if TYPE_CHECKING:
     Table = Dict[int, Tuple[int, int, int]]
 
 
+MARK = "WHERRY_ATTEMPT_ID"
+
+
+def mark_of(pid: int) -> str:
+    """The attempt that a process' environment names (Linux); empty where there is none.
+
+    What cannot be read for another reason raises: it says nothing about the process.
+    """
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            variables = file.read()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return ""
+    _, _, rest = (b"\0" + variables).partition(f"\0{MARK}=".encode())
+    return os.fsdecode(rest.partition(b"\0")[0])
+
+
 def members(root: int, session: int) -> Dict[int, int]:
     """Everything below ``root``, and everything in ``session`` and below it, each with its group.
 
