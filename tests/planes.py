@@ -41,13 +41,13 @@ def make_plane(
     return plane
 
 
-def add_snapshot(plane: Plane, contents: Mapping[str, bytes]) -> str:
+def add_snapshot(plane: Plane, contents: Mapping[str, bytes], workspace: str = "w") -> str:
     """A registered snapshot with these files."""
     entries = []
     for path, data in contents.items():
         blob = plane.blobs.put([data])
         entries.append(trees.FileEntry(path, blob.digest, blob.size).to_dict())
-    return str(snapshots.register(plane, "w", entries)["id"])
+    return str(snapshots.register(plane, workspace, entries)["id"])
 
 
 def run_fields(snapshot: str, **fields: Any) -> dict[str, Any]:

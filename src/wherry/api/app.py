@@ -20,7 +20,6 @@ from wherry.core.version import API, VERSION
 from . import files, problems, runs, server, snapshots, tracking, view, workspaces
 from .deps import too_large
 
-PREFIX = "/api/v1"
 _UPLOADS = 100
 _STREAMED = ("/files/", "/blobs", "/logs/", "/spool/")
 
@@ -60,7 +59,7 @@ def create_app(plane: Plane, *, reconcile: bool = True) -> FastAPI:
     app.state.stopping = threading.Event()
     problems.install(app)
     for module in (server, workspaces, runs, files, snapshots, tracking):
-        app.include_router(module.router, prefix=PREFIX)
+        app.include_router(module.router)
     app.include_router(server.open_router)
     app.include_router(view.router)
     app.add_middleware(Edge, max_body_bytes=plane.settings.max_body_bytes)

@@ -1,9 +1,8 @@
-"""Who calls, and what they may do."""
+"""What routes ask for: the plane, the caller, the body piece by piece."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated, TypeVar
 
@@ -13,20 +12,12 @@ from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
 from wherry.control.plane import Plane
-from wherry.core.errors import AuthenticationException, ForbiddenError, TooLargeError
-from wherry.store import runs, tokens
+from wherry.core.errors import TooLargeError
+
+from .callers import Caller
 
 T = TypeVar("T")
 _HELD_BYTES = 1 << 20
-
-
-@dataclass(frozen=True)
-class Caller:
-    """An owner of the server, or one attempt that speaks for its run."""
-
-    name: str
-    run_id: str | None = None
-    attempt_id: str | None = None
 
 
 async def get_plane(request: Request) -> Plane:
@@ -38,79 +29,13 @@ async def get_plane(request: Request) -> Plane:
 PlaneDep = Annotated[Plane, Depends(get_plane)]
 
 
-async def get_caller(request: Request, plane: PlaneDep) -> Caller:
-    """Whoever the bearer token belongs to."""
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    token = token.strip()
-    if scheme.lower() != "bearer" or not token:
-        raise AuthenticationException(
-            "this request carries no token",
-            hint="send it as 'Authorization: Bearer TOKEN'; the token is in WHERRY_HOME/token",
-        )
-    if token.startswith("wa."):
-        attempt_id, run_id = plane.read_attempt_token(token)
-        return Caller(name=f"run:{run_id}", run_id=run_id, attempt_id=attempt_id)
-    known: dict[str, str] = request.app.state.known_tokens
-    name = known.get(token)
-    if name is None:
-        name = await run_in_threadpool(_holder, plane, token)
-        if name is None:
-            raise AuthenticationException(
-                "the token is not valid", hint="the server's token is in WHERRY_HOME/token"
-            )
-        known[token] = name
-    return Caller(name=name)
-
-
-CallerDep = Annotated[Caller, Depends(get_caller)]
-
-
-async def owner(caller: CallerDep) -> Caller:
-    if caller.run_id is not None:
-        raise ForbiddenError("the token of a run does not allow this")
+async def get_caller(request: Request) -> Caller:
+    """Whom the guard has let through."""
+    caller: Caller = request.scope["caller"]
     return caller
 
 
-OwnerDep = Annotated[Caller, Depends(owner)]
-
-
-async def run_caller(run_id: str, caller: CallerDep, plane: PlaneDep) -> Caller:
-    """May act on the run: an owner, or the run itself for what is its own."""
-    if caller.run_id is None or caller.run_id == run_id:
-        return caller
-    if await run_in_threadpool(_is_below, plane, run_id, caller.run_id):
-        return caller
-    raise ForbiddenError(f"the token of run {caller.run_id} does not reach run {run_id}")
-
-
-RunCallerDep = Annotated[Caller, Depends(run_caller)]
-
-
-async def workspace_caller(workspace: str, caller: CallerDep, plane: PlaneDep) -> Caller:
-    """May look into the workspace: an owner, or a run that is in it."""
-    if caller.run_id is None:
-        return caller
-    if await run_in_threadpool(_workspace_of, plane, caller.run_id) == workspace:
-        return caller
-    raise ForbiddenError(f"the token of run {caller.run_id} does not reach workspace {workspace!r}")
-
-
-WorkspaceCallerDep = Annotated[Caller, Depends(workspace_caller)]
-
-
-def _workspace_of(plane: Plane, run_id: str) -> str:
-    with plane.database.read() as connection:
-        return str(runs.get(connection, run_id).workspace)
-
-
-def _holder(plane: Plane, token: str) -> str | None:
-    with plane.database.read() as connection:
-        return tokens.holder(connection, token)
-
-
-def _is_below(plane: Plane, run_id: str, ancestor_id: str) -> bool:
-    with plane.database.read() as connection:
-        return runs.descends_from(connection, run_id, ancestor_id)
+CallerDep = Annotated[Caller, Depends(get_caller)]
 
 
 async def with_body(request: Request, limit: int, work: Callable[[Iterator[bytes]], T]) -> T:

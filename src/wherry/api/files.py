@@ -7,21 +7,22 @@ from functools import partial
 from typing import Annotated, Any
 from urllib.parse import unquote
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from wherry.control import files, reports
 from wherry.control.plane import Plane
-from wherry.core.errors import ForbiddenError, NotFoundError, UserErrorException
+from wherry.core.errors import NotFoundError, UserErrorException
 from wherry.core.lifecycle import Status
 from wherry.store import runs
 
-from .deps import PlaneDep, RunCallerDep, with_body
+from .deps import PlaneDep, with_body
 from .frames import frames
+from .guard import guarded_router
 from .ranges import read_range
 
-router = APIRouter(tags=["files"])
+router = guarded_router("files")
 
 _CHUNK = 4 << 20
 _READ = 256 << 10
@@ -30,14 +31,12 @@ Offset = Annotated[int, Query(ge=0, le=_MAX_OFFSET)]
 
 
 @router.get("/runs/{run_id}/files")
-def list_files(run_id: str, plane: PlaneDep, _caller: RunCallerDep) -> dict[str, Any]:
+def list_files(run_id: str, plane: PlaneDep) -> dict[str, Any]:
     return {"items": [each.to_dict() for each in files.every(plane, run_id)]}
 
 
 @router.get("/runs/{run_id}/files/{path:path}")
-def read_file(
-    run_id: str, path: str, request: Request, plane: PlaneDep, _caller: RunCallerDep
-) -> Response:
+def read_file(run_id: str, path: str, request: Request, plane: PlaneDep) -> Response:
     stored = files.find(plane, run_id, path)
     wanted = request.headers.get("range")
     if stored is not None:
@@ -49,18 +48,14 @@ def read_file(
 
 
 @router.put("/runs/{run_id}/files/{path:path}")
-async def write_file(
-    run_id: str, path: str, request: Request, plane: PlaneDep, _caller: RunCallerDep
-) -> dict[str, Any]:
+async def write_file(run_id: str, path: str, request: Request, plane: PlaneDep) -> dict[str, Any]:
     store = partial(files.put, plane, run_id, path)
     stored = await with_body(request, plane.settings.max_file_bytes, store)
     return stored.to_dict()
 
 
 @router.post("/runs/{run_id}/files/batch")
-async def write_files(
-    run_id: str, request: Request, plane: PlaneDep, _caller: RunCallerDep
-) -> dict[str, int]:
+async def write_files(run_id: str, request: Request, plane: PlaneDep) -> dict[str, int]:
     """Many small files at once, framed as ``<percent-encoded path> <size>\\n<bytes>``."""
 
     def store(body: Iterator[bytes]) -> int:
@@ -76,7 +71,6 @@ async def read_log(
     name: str,
     request: Request,
     plane: PlaneDep,
-    _caller: RunCallerDep,
     offset: Offset = 0,
     follow: bool = False,
 ) -> StreamingResponse:
@@ -97,10 +91,7 @@ async def write_log(
     offset: Offset,
     request: Request,
     plane: PlaneDep,
-    caller: RunCallerDep,
 ) -> dict[str, int]:
-    if caller.attempt_id != attempt or caller.run_id != run_id:
-        raise ForbiddenError("only the attempt itself writes its log")
     if name != reports.STD_LOG:
         raise UserErrorException(f"there is no log {name!r} to write")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from wherry.control import runs
@@ -20,26 +20,19 @@ from wherry.store import runs as rows
 from wherry.store.listing import Filter
 
 from .bodies import NewInteractiveRun, NewRun, NewRuns, RunChanges, RunEnd
-from .deps import (
-    Caller,
-    CallerDep,
-    OwnerDep,
-    PlaneDep,
-    RunCallerDep,
-    get_caller,
-    get_plane,
-    run_caller,
-)
+from .callers import Caller
+from .deps import CallerDep, PlaneDep, get_caller, get_plane
+from .guard import guarded_router
 from .plain_json import PlainJSON
 from .reading import described, read_body
 
-router = APIRouter(tags=["runs"])
+router = guarded_router("runs")
 _MAX_FILTERS = 50
 _TERMINAL = {status.value for status in Status if status.terminal}
 
 
-# What every run needs, here and in tracking, asks for its caller by itself: FastAPI's way to
-# solve dependencies and to check answers takes longer than the work.
+# What every run needs, here and in tracking, takes what it needs from the request: FastAPI's way
+# to solve dependencies and to check answers takes longer than the work.
 @router.post(
     "/workspaces/{workspace}/runs",
     status_code=201,
@@ -48,7 +41,7 @@ _TERMINAL = {status.value for status in Status if status.terminal}
 )
 async def submit_run(workspace: str, request: Request) -> PlainJSON:
     plane = await get_plane(request)
-    caller = await get_caller(request, plane)
+    caller = await get_caller(request)
     fields = (await read_body(request, NewRun)).model_dump()
     run, created = await run_in_threadpool(_submit, plane, workspace, fields, caller)
     return PlainJSON(run.to_dict(), status_code=201 if created else 200)
@@ -66,7 +59,7 @@ def _submit(
 
 @router.post("/workspaces/{workspace}/runs/bulk", status_code=201)
 def submit_runs(
-    workspace: str, body: NewRuns, plane: PlaneDep, caller: OwnerDep
+    workspace: str, body: NewRuns, plane: PlaneDep, caller: CallerDep
 ) -> dict[str, list[dict[str, Any]]]:
     """Many runs at once: all of them or none. Each with its id, and whether it is new."""
     many = [each.model_dump() for each in body.runs]
@@ -75,7 +68,7 @@ def submit_runs(
 
 
 @router.post("/workspaces/{workspace}/runs/plan")
-def plan_run(workspace: str, body: NewRun, plane: PlaneDep, _caller: OwnerDep) -> dict[str, Any]:
+def plan_run(workspace: str, body: NewRun, plane: PlaneDep) -> dict[str, Any]:
     return plan(plane, workspace, body.model_dump())
 
 
@@ -91,7 +84,6 @@ def start_run(
 def list_runs(
     workspace: str,
     plane: PlaneDep,
-    _caller: OwnerDep,
     experiment: str | None = None,
     status: Annotated[list[str] | None, Query()] = None,
     type: str | None = None,
@@ -122,12 +114,12 @@ def list_runs(
 
 
 @router.get("/workspaces/{workspace}/runs/resolve/{text}")
-def resolve_run(workspace: str, text: str, plane: PlaneDep, _caller: OwnerDep) -> dict[str, Any]:
+def resolve_run(workspace: str, text: str, plane: PlaneDep) -> dict[str, Any]:
     return runs.resolve(plane, workspace, text).to_dict()
 
 
 @router.get("/runs/{run_id}")
-def show_run(run_id: str, plane: PlaneDep, _caller: RunCallerDep) -> dict[str, Any]:
+def show_run(run_id: str, plane: PlaneDep) -> dict[str, Any]:
     return runs.show(plane, run_id).to_dict()
 
 
@@ -141,7 +133,6 @@ async def wait_for_run(
 ) -> PlainJSON:
     """Answers when the run has ended, time is up, or (until=change) its status is not ``seen``."""
     plane = await get_plane(request)
-    await run_caller(run_id, await get_caller(request, plane), plane)
     deadline = time.monotonic() + timeout_s
     with plane.signals.subscribe(run_id) as subscription:
         while True:
@@ -165,32 +156,28 @@ def _show_with_logs(plane: Plane, run_id: str) -> dict[str, Any]:
 
 
 @router.patch("/runs/{run_id}")
-def change_run(
-    run_id: str, body: RunChanges, plane: PlaneDep, _caller: RunCallerDep
-) -> dict[str, Any]:
+def change_run(run_id: str, body: RunChanges, plane: PlaneDep) -> dict[str, Any]:
     return runs.change(plane, run_id, body.model_dump()).to_dict()
 
 
 @router.post("/runs/{run_id}/cancel")
-def cancel_run(run_id: str, plane: PlaneDep, _caller: RunCallerDep) -> dict[str, Any]:
+def cancel_run(run_id: str, plane: PlaneDep) -> dict[str, Any]:
     return runs.cancel(plane, run_id).to_dict()
 
 
 @router.post("/runs/{run_id}/end")
-def end_run(run_id: str, body: RunEnd, plane: PlaneDep, _caller: RunCallerDep) -> dict[str, Any]:
+def end_run(run_id: str, body: RunEnd, plane: PlaneDep) -> dict[str, Any]:
     return runs.end(plane, run_id, body.status, body.error).to_dict()
 
 
 @router.delete("/runs/{run_id}", status_code=204)
-def delete_run(run_id: str, plane: PlaneDep, _caller: OwnerDep) -> Response:
+def delete_run(run_id: str, plane: PlaneDep) -> Response:
     runs.remove(plane, run_id)
     return Response(status_code=204)
 
 
 @router.get("/runs/{run_id}/children")
-def list_children(
-    run_id: str, plane: PlaneDep, _caller: RunCallerDep, recursive: bool = False
-) -> dict[str, Any]:
+def list_children(run_id: str, plane: PlaneDep, recursive: bool = False) -> dict[str, Any]:
     with plane.database.read() as connection:
         rows.get(connection, run_id)
         found = rows.children(connection, run_id, recursive=recursive)
@@ -198,7 +185,7 @@ def list_children(
 
 
 @router.get("/runs/{run_id}/events")
-def list_events(run_id: str, plane: PlaneDep, _caller: RunCallerDep) -> dict[str, Any]:
+def list_events(run_id: str, plane: PlaneDep) -> dict[str, Any]:
     with plane.database.read() as connection:
         rows.get(connection, run_id)
         found = [event.to_dict() for event in rows.history(connection, run_id)]

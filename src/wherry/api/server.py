@@ -7,7 +7,7 @@ import signal
 import threading
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import PlainTextResponse
 
 from wherry.control import targets
@@ -15,10 +15,11 @@ from wherry.core.records import iso
 from wherry.core.version import API, VERSION
 from wherry.store import runs
 
-from .deps import CallerDep, OwnerDep, PlaneDep
+from .deps import PlaneDep
+from .guard import guarded_router
 
-router = APIRouter(tags=["server"])
-open_router = APIRouter(tags=["server"])
+router = guarded_router("server")
+open_router = guarded_router("server", prefix="")
 
 
 @router.get("/health")
@@ -29,7 +30,7 @@ async def health() -> dict[str, Any]:
 
 
 @router.get("/server")
-def show_server(plane: PlaneDep, _caller: OwnerDep) -> dict[str, Any]:
+def show_server(plane: PlaneDep) -> dict[str, Any]:
     return {
         "version": VERSION,
         "api": API,
@@ -42,13 +43,13 @@ def show_server(plane: PlaneDep, _caller: OwnerDep) -> dict[str, Any]:
 
 
 @router.get("/targets")
-def list_targets(plane: PlaneDep, _caller: CallerDep) -> dict[str, Any]:
+def list_targets(plane: PlaneDep) -> dict[str, Any]:
     return {"items": targets.every(plane)}
 
 
 @router.get("/prometheus", response_class=PlainTextResponse)
 @open_router.get("/metrics", response_class=PlainTextResponse)
-def prometheus(plane: PlaneDep, _caller: OwnerDep) -> str:
+def prometheus(plane: PlaneDep) -> str:
     """Counts and sizes in Prometheus' text form."""
     with plane.database.read() as connection:
         counts = runs.counts(connection)
@@ -71,14 +72,14 @@ def prometheus(plane: PlaneDep, _caller: OwnerDep) -> str:
 
 
 @router.get("/openapi.json", include_in_schema=False)
-def openapi(request: Request, _caller: OwnerDep) -> dict[str, Any]:
+def openapi(request: Request) -> dict[str, Any]:
     """The description of this interface."""
     description: dict[str, Any] = request.app.openapi()
     return description
 
 
 @router.post("/server/stop", status_code=202)
-def stop_server(_caller: OwnerDep) -> dict[str, str]:
+def stop_server() -> dict[str, str]:
     """Runs go on without the server; the next one adopts them."""
     threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
     return {"status": "stopping"}

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from wherry.control import reports
-from wherry.core.errors import ForbiddenError, UserErrorException
+from wherry.core.errors import UserErrorException
 from wherry.core.records import iso
 from wherry.store import runs, tracking
 
 from .bodies import Report
-from .deps import PlaneDep, RunCallerDep, get_caller, get_plane, with_body
+from .deps import PlaneDep, get_plane, with_body
+from .guard import guarded_router
 from .plain_json import PlainJSON
 from .reading import described, read_body
 
-router = APIRouter(tags=["tracking"])
+router = guarded_router("tracking")
 _MAX_SPOOL = 8 << 20
 _MAX_OFFSET = 2**62
 
@@ -28,9 +29,6 @@ _MAX_OFFSET = 2**62
 )
 async def report(attempt_id: str, request: Request) -> PlainJSON:
     plane = await get_plane(request)
-    caller = await get_caller(request, plane)
-    if caller.attempt_id != attempt_id:
-        raise ForbiddenError("only the attempt itself reports on it")
     fields = (await read_body(request, Report)).model_dump()
     return PlainJSON(await run_in_threadpool(reports.report, plane, attempt_id, fields))
 
@@ -42,7 +40,6 @@ async def write_spool(
     offset: Annotated[int, Query(ge=0, le=_MAX_OFFSET)],
     request: Request,
     plane: PlaneDep,
-    _caller: RunCallerDep,
 ) -> dict[str, int]:
     """Spooled JSON lines; bytes that are sent again count once."""
     if len(stream) > 100:
@@ -55,14 +52,14 @@ async def write_spool(
 
 
 @router.get("/runs/{run_id}/spool")
-def show_spool(run_id: str, plane: PlaneDep, _caller: RunCallerDep) -> dict[str, Any]:
+def show_spool(run_id: str, plane: PlaneDep) -> dict[str, Any]:
     with plane.database.read() as connection:
         runs.get(connection, run_id)
         return {"streams": tracking.stream_sizes(connection, run_id)}
 
 
 @router.post("/runs/{run_id}/heartbeat", status_code=204)
-def heartbeat(run_id: str, plane: PlaneDep, _caller: RunCallerDep) -> Response:
+def heartbeat(run_id: str, plane: PlaneDep) -> Response:
     reports.heartbeat(plane, run_id)
     return Response(status_code=204)
 
@@ -71,7 +68,6 @@ def heartbeat(run_id: str, plane: PlaneDep, _caller: RunCallerDep) -> Response:
 def read_metrics(
     run_id: str,
     plane: PlaneDep,
-    _caller: RunCallerDep,
     name: str | None = None,
     recursive: bool = False,
 ) -> PlainJSON:
@@ -85,7 +81,7 @@ def read_metrics(
 
 
 @router.get("/runs/{run_id}/metrics/history", response_class=PlainJSON)
-def read_history(run_id: str, name: str, plane: PlaneDep, _caller: RunCallerDep) -> PlainJSON:
+def read_history(run_id: str, name: str, plane: PlaneDep) -> PlainJSON:
     with plane.database.read() as connection:
         runs.get(connection, run_id)
         points = tracking.history(connection, run_id, name)

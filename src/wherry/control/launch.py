@@ -17,7 +17,7 @@ from wherry.core.specs import RunSpec
 from wherry.drivers.base import Launch
 from wherry.store.attempts import AttemptRow
 
-from . import bundle, snapshots
+from . import attempt_tokens, bundle, snapshots
 from .plane import Plane
 
 _NOTHING: Mapping[str, bytes] = MappingProxyType({})
@@ -29,6 +29,8 @@ def build(plane: Plane, run: Any, attempt: AttemptRow) -> Launch:
     resources = Resources(attempt.cpu, attempt.memory_bytes, len(attempt.gpus))
     place = Placement(run.id, resources, tuple(attempt.gpus))
     names = _names(plane, run)
+    if attempt.ended_at is None:
+        attempt_tokens.started(plane, attempt.id)
     return describe(
         plane, spec, run.id, attempt.id, place, names, _snapshot(plane, spec.snapshot_id)
     )
@@ -48,7 +50,7 @@ def describe(
         attempt_id=attempt_id,
         server=plane.url,
         server_file=str(Path(plane.settings.home) / "server.json"),
-        token=plane.attempt_token(attempt_id, run_id),
+        token=attempt_tokens.make(plane, attempt_id, run_id),
         snapshot_id=spec.snapshot_id,
         argv=argv(spec),
         env={**names, **_user_variables(spec), **_devices(place)},

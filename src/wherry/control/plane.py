@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 import os
 import secrets
 import socket
@@ -11,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from sqlalchemy import Connection
@@ -19,7 +18,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from wherry.blobs.base import BlobStore, LogStore
 from wherry.blobs.folder import FolderBlobStore, FolderLogStore
-from wherry.core.errors import AuthenticationException, ServerUnavailableError
+from wherry.core.errors import ServerUnavailableError
 from wherry.core.resources import parse_bytes
 from wherry.core.settings import Settings
 from wherry.drivers.base import Closing, Driver
@@ -33,6 +32,8 @@ from .signals import Signals
 
 DEFAULT_WORKSPACE = "default"
 _MAX_OWNER = 64
+# Longer than any pause between passes, shorter than the silence that counts.
+ABSENCE = timedelta(seconds=45)
 
 
 def _now() -> datetime:
@@ -44,7 +45,8 @@ class Plane:
     """``hint`` wakes the reconciler of a target, ``hint_queued`` where a new run may be news to it.
 
     Silence counts from ``attentive_since`` on: the start, or the end of a pause in which the
-    server itself could not hear (a suspended machine, a stopped process).
+    server itself could not hear (a suspended machine, a stopped process). ``last_pass`` is when a
+    reconciler last looked. ``good_attempts`` says until when their tokens are known to be good.
     """
 
     settings: Settings
@@ -60,6 +62,8 @@ class Plane:
     hint_queued: Callable[[str], None] = lambda _target: None
     started_at: datetime = field(default_factory=_now)
     attentive_since: datetime = field(default_factory=_now)
+    last_pass: datetime | None = None
+    good_attempts: dict[str, datetime] = field(default_factory=dict)
     recent_paths: Recent[frozenset[str]] = field(default_factory=lambda: Recent(32))
     recent_archives: Recent[bytes | None] = field(default_factory=lambda: Recent(32))
     _pending: threading.local = field(default_factory=threading.local)
@@ -100,25 +104,6 @@ class Plane:
             if isinstance(driver, Closing):
                 driver.close()
         self.database.close()
-
-    def attempt_token(self, attempt_id: str, run_id: str) -> str:
-        """The token of one attempt: made anew from the server's key, so never stored."""
-        return f"wa.{attempt_id}.{run_id}.{self._seal(attempt_id, run_id)}"
-
-    def read_attempt_token(self, token: str) -> tuple[str, str]:
-        """The attempt and run that a token speaks for."""
-        try:
-            _, attempt_id, rest = token.split(".", 2)
-            run_id, seal = rest.rsplit(".", 1)
-        except ValueError:
-            raise AuthenticationException("the token is not valid") from None
-        if not hmac.compare_digest(seal.encode(), self._seal(attempt_id, run_id).encode()):
-            raise AuthenticationException("the token is not valid")
-        return attempt_id, run_id
-
-    def _seal(self, attempt_id: str, run_id: str) -> str:
-        text = f"{attempt_id}\n{run_id}".encode()
-        return hmac.new(self.secret, text, hashlib.sha256).hexdigest()
 
 
 def open_plane(settings: Settings) -> Plane:

@@ -24,7 +24,7 @@ from wherry.store import attempts, leases, runs
 
 from . import launch
 from .exits import exit_record
-from .plane import Plane
+from .plane import ABSENCE, Plane
 from .reports import log_key
 from .settle import finish, settle
 
@@ -39,8 +39,6 @@ RELEASE_AFTER_S = 2.0
 CLIENT_SILENCE = timedelta(minutes=10)
 CLIENT_LIMIT = timedelta(days=7)
 CHECK_EVERY_S = 60.0
-# Longer than any pause between passes, shorter than the silence that counts.
-ABSENCE = timedelta(seconds=45)
 
 
 class Reconciler:
@@ -133,7 +131,7 @@ class Reconciler:
         now = self._plane.now()
         if self._last_tick is None or now - self._last_tick > ABSENCE:
             self._plane.attentive_since = now
-        self._last_tick = now
+        self._last_tick = self._plane.last_pass = now
 
     @contextmanager
     def _alone(self, attempt: Any) -> Iterator[None]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from wherry.core.errors import ForbiddenError, UserErrorException
+from wherry.core.errors import ConflictError, UserErrorException
 from wherry.core.lifecycle import Decision, Stage, Status
 from wherry.core.metrics import TAG, Logged, parse_lines
 from wherry.core.text import clean
@@ -82,7 +82,7 @@ def heartbeat(plane: Plane, run_id: str) -> None:
     with plane.write() as connection:
         run = runs.get(connection, run_id, lock=True)
         if run.target is not None:
-            raise ForbiddenError(f"run {run_id} is driven by its target")
+            raise ConflictError(f"run {run_id} is driven by target {run.target!r}")
         _heard(plane, connection, run)
 
 

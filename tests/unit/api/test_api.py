@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 
 from tests.planes import TOKEN, add_snapshot, make_plane, run_fields
 from wherry.api.app import create_app
+from wherry.control import attempt_tokens
 from wherry.control.plane import Plane
 from wherry.control.reconciler import Reconciler
 from wherry.drivers.memory import MemoryDriver
@@ -54,7 +55,7 @@ def started(api: TestClient, plane: Plane, snapshot: str) -> tuple[str, str, dic
 
     with plane.database.read() as connection:
         attempt_id = attempts.of_run(connection, run["id"])[0].id
-    token = plane.attempt_token(attempt_id, run["id"])
+    token = attempt_tokens.make(plane, attempt_id, run["id"])
     return run["id"], attempt_id, {"Authorization": f"Bearer {token}"}
 
 

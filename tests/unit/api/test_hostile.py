@@ -226,7 +226,7 @@ def test_a_runs_token_learns_nothing_of_others(
     problem(api.post("workspaces/other/snapshots", json={"files": []}, headers=token), 403)
     assert api.get("workspaces/w", headers=token).status_code == 200
     child = {"experiment": "e", "parent_id": run_id}
-    problem(api.post("workspaces/other/runs/interactive", json=child, headers=token), 400)
+    problem(api.post("workspaces/other/runs/interactive", json=child, headers=token), 403)
 
 
 def test_a_full_disk_is_told(

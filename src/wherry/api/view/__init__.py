@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastapi import APIRouter
 from fastapi.responses import RedirectResponse, Response
 
 from wherry.core.errors import NotFoundError
 
-router = APIRouter(include_in_schema=False)
+from ..guard import guarded_router
+
+router = guarded_router("view", prefix="", include_in_schema=False)
 
 _FOLDER = Path(__file__).parent
 _FILES = {

@@ -1,0 +1,91 @@
+"""The one list of who may call what. A route that is not in it cannot be made."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+PREFIX = "/api/v1"
+
+
+class Who(Enum):
+    """Callers, as the reference tells them. A run speaks with the token of one of its attempts."""
+
+    ANYONE = "anyone, without a token"
+    TOKEN = "the owner; any run"
+    OWNER = "the owner"
+    WORKSPACE = "the owner; a run of the workspace"
+    PARENT = "the owner; a run of the workspace, to make runs below itself"
+    SNAPSHOT = "the owner; a run that uses the snapshot"
+    RUN = "the owner; the run; a run above it"
+    ATTEMPT = "the attempt itself"
+
+
+_WORKSPACE = "/workspaces/{workspace}"
+_EXPERIMENT = f"{_WORKSPACE}/experiments/{{name}}"
+_RUN = "/runs/{run_id}"
+
+_UNDER_PREFIX = {
+    "GET /health": Who.ANYONE,
+    "GET /server": Who.OWNER,
+    "POST /server/stop": Who.OWNER,
+    "GET /prometheus": Who.OWNER,
+    "GET /openapi.json": Who.OWNER,
+    "GET /targets": Who.TOKEN,
+    "GET /workspaces": Who.OWNER,
+    "POST /workspaces": Who.OWNER,
+    f"GET {_WORKSPACE}": Who.WORKSPACE,
+    f"DELETE {_WORKSPACE}": Who.OWNER,
+    f"GET {_WORKSPACE}/experiments": Who.OWNER,
+    f"POST {_WORKSPACE}/experiments": Who.OWNER,
+    f"GET {_EXPERIMENT}": Who.WORKSPACE,
+    f"PATCH {_EXPERIMENT}": Who.OWNER,
+    f"DELETE {_EXPERIMENT}": Who.OWNER,
+    f"POST {_WORKSPACE}/snapshots": Who.WORKSPACE,
+    "POST /blobs": Who.TOKEN,
+    "GET /snapshots/{snapshot_id}": Who.SNAPSHOT,
+    "GET /snapshots/{snapshot_id}/archive": Who.SNAPSHOT,
+    "GET /snapshots/{snapshot_id}/diff/{other_id}": Who.OWNER,
+    f"POST {_WORKSPACE}/runs": Who.PARENT,
+    f"GET {_WORKSPACE}/runs": Who.OWNER,
+    f"POST {_WORKSPACE}/runs/bulk": Who.OWNER,
+    f"POST {_WORKSPACE}/runs/plan": Who.OWNER,
+    f"POST {_WORKSPACE}/runs/interactive": Who.PARENT,
+    f"GET {_WORKSPACE}/runs/resolve/{{text}}": Who.OWNER,
+    f"GET {_RUN}": Who.RUN,
+    f"PATCH {_RUN}": Who.RUN,
+    f"DELETE {_RUN}": Who.OWNER,
+    f"GET {_RUN}/wait": Who.RUN,
+    f"POST {_RUN}/cancel": Who.RUN,
+    f"POST {_RUN}/end": Who.RUN,
+    f"GET {_RUN}/children": Who.RUN,
+    f"GET {_RUN}/events": Who.RUN,
+    f"GET {_RUN}/files": Who.RUN,
+    f"GET {_RUN}/files/{{path}}": Who.RUN,
+    f"PUT {_RUN}/files/{{path}}": Who.RUN,
+    f"POST {_RUN}/files/batch": Who.RUN,
+    f"GET {_RUN}/logs/{{name}}": Who.RUN,
+    f"PUT {_RUN}/logs/{{name}}": Who.ATTEMPT,
+    f"POST {_RUN}/spool/{{stream}}": Who.RUN,
+    f"GET {_RUN}/spool": Who.RUN,
+    f"POST {_RUN}/heartbeat": Who.RUN,
+    f"GET {_RUN}/metrics": Who.RUN,
+    f"GET {_RUN}/metrics/history": Who.RUN,
+    "POST /attempts/{attempt_id}/report": Who.ATTEMPT,
+}
+
+ENDPOINTS: dict[str, Who] = {
+    **{endpoint.replace(" ", f" {PREFIX}", 1): who for endpoint, who in _UNDER_PREFIX.items()},
+    "GET /health": Who.ANYONE,
+    "GET /metrics": Who.OWNER,
+    "GET /": Who.ANYONE,
+    "GET /view/": Who.ANYONE,
+    "GET /view/{name}": Who.ANYONE,
+}
+
+
+def who_may(method: str, path: str) -> Who:
+    """Who may call the route, its parameters written ``{name}``."""
+    try:
+        return ENDPOINTS[f"{method} {path}"]
+    except KeyError:
+        raise LookupError(f"api/access.py does not say who may call {method} {path}") from None

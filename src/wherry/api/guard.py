@@ -1,0 +1,82 @@
+"""Lets only those through to a route whom the list of access names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from wherry.control.plane import Plane
+from wherry.core.errors import ForbiddenError
+from wherry.store import runs
+
+from .access import PREFIX, Who, who_may
+from .callers import NOBODY, Caller, authenticate
+
+
+class GuardedRoute(APIRoute):
+    """Asks before the body is read; not as a dependency, which would take longer than the work."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+        (method,) = self.methods or {"GET"}
+        who = who_may(method, self.path_format)
+
+        async def guarded(request: Request) -> Response:
+            request.scope["caller"] = await admit(request, who)
+            return await handle(request)
+
+        return guarded
+
+
+def guarded_router(tag: str, prefix: str = PREFIX, **options: Any) -> APIRouter:
+    return APIRouter(prefix=prefix, tags=[tag], route_class=GuardedRoute, **options)
+
+
+async def admit(request: Request, who: Who) -> Caller:
+    """The caller, if it is one of those."""
+    if who is Who.ANYONE:
+        return NOBODY
+    plane: Plane = request.app.state.plane
+    caller = await authenticate(request, plane)
+    if caller.run_id is None:
+        if who is Who.ATTEMPT:
+            raise ForbiddenError("only the attempt itself may do this")
+    elif not _plainly_allowed(who, caller, request):
+        await run_in_threadpool(_check, plane, who, caller, dict(request.path_params))
+    return caller
+
+
+def _plainly_allowed(who: Who, caller: Caller, request: Request) -> bool:
+    """What can be told from the request alone."""
+    wanted = request.path_params
+    if who is Who.ATTEMPT:
+        attempt_id = wanted.get("attempt_id") or request.query_params.get("attempt")
+        if caller.attempt_id != attempt_id or wanted.get("run_id", caller.run_id) != caller.run_id:
+            raise ForbiddenError("only the attempt itself may do this")
+        return True
+    if who is Who.OWNER:
+        raise ForbiddenError("the token of a run does not allow this")
+    return who is Who.TOKEN or (who is Who.RUN and wanted["run_id"] == caller.run_id)
+
+
+def _check(plane: Plane, who: Who, caller: Caller, wanted: Mapping[str, str]) -> None:
+    run_id = caller.run_id or ""
+    with plane.database.read() as connection:
+        if who is Who.RUN:
+            if not runs.descends_from(connection, wanted["run_id"], run_id):
+                raise ForbiddenError(
+                    f"the token of run {run_id} does not reach run {wanted['run_id']}"
+                )
+        elif who is Who.SNAPSHOT:
+            if runs.get(connection, run_id).snapshot_id != wanted["snapshot_id"]:
+                raise ForbiddenError(f"run {run_id} does not use this snapshot")
+        elif runs.get(connection, run_id).workspace != wanted["workspace"]:
+            raise ForbiddenError(
+                f"the token of run {run_id} does not reach workspace {wanted['workspace']!r}"
+            )
