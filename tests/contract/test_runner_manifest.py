@@ -28,6 +28,7 @@ FULL = Manifest(
     attempt_id="a1",
     server="http://127.0.0.1:1",
     server_file="/tmp/server.json",
+    server_id="5e71d",
     token="t0ken",
     snapshot_id="0123",
     argv=["/bin/sh", "-c", 'printf "%s|" "$@"; env', "sh", "a b", "", "$HOME", "ü\n"],
@@ -54,7 +55,7 @@ def test_a_manifest_with_defaults_alone_is_enough() -> None:
 
 
 def test_a_manifest_becomes_a_command(tmp_path: Path) -> None:
-    with FakeServer(token="t0ken") as server:
+    with FakeServer(token="t0ken", server_id=FULL.server_id) as server:
         server.add_snapshot("0123", {"x": "1"})
         wanted = dataclasses.replace(FULL, server=server.url)
         record = run(tmp_path, wanted)

@@ -119,6 +119,7 @@ def _last_port(address_file: Path) -> int:
 def _publish(plane: Plane, address_file: Path) -> None:
     facts = {
         "url": plane.url,
+        "id": plane.server_id,
         "pid": os.getpid(),
         "version": VERSION,
         "api": API,

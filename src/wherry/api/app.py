@@ -62,21 +62,25 @@ def create_app(plane: Plane, *, reconcile: bool = True) -> FastAPI:
         app.include_router(module.router)
     app.include_router(server.open_router)
     app.include_router(view.router)
-    app.add_middleware(Edge, max_body_bytes=plane.settings.max_body_bytes)
+    app.add_middleware(
+        Edge, max_body_bytes=plane.settings.max_body_bytes, server_id=plane.server_id
+    )
     return app
 
 
 class Edge:
     """Around every request: versions, and the size of bodies that are read whole."""
 
-    def __init__(self, app: ASGIApp, max_body_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, max_body_bytes: int, server_id: str) -> None:
         self._app = app
         self._max_body_bytes = max_body_bytes
+        self._stamp = [*_STAMP, (b"wherry-server", server_id.encode())]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        send = self._stamped(send)
         headers = dict(scope["headers"])
         asked = headers.get(b"wherry-api", b"").decode("latin-1")
         if asked and asked != str(API):
@@ -85,21 +89,19 @@ class Edge:
                 f"the client speaks interface {asked}",
                 hint="use the same version of Wherry on both sides",
             )
-            await problems.respond(error)(scope, receive, _stamped(send))
+            await problems.respond(error)(scope, receive, send)
             return
         if "\0" in scope["path"] or b"%00" in scope["query_string"]:
             error = UserErrorException("the address contains a NUL")
-            await problems.respond(error)(scope, receive, _stamped(send))
+            await problems.respond(error)(scope, receive, send)
             return
         if not any(part in scope["path"] for part in _STREAMED):
             length = headers.get(b"content-length", b"")
             if length.isdigit() and int(length) > self._max_body_bytes:
-                await problems.respond(too_large(self._max_body_bytes))(
-                    scope, receive, _stamped(send)
-                )
+                await problems.respond(too_large(self._max_body_bytes))(scope, receive, send)
                 return
             receive = self._bounded(receive)
-        await self._app(scope, receive, _stamped(send))
+        await self._app(scope, receive, send)
 
     def _bounded(self, receive: Receive) -> Receive:
         received = 0
@@ -114,18 +116,17 @@ class Edge:
 
         return bounded
 
+    def _stamped(self, send: Send) -> Send:
+        async def stamped(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *self._stamp]
+            await send(message)
+
+        return stamped
+
 
 _STAMP = [
     (b"wherry-version", VERSION.encode()),
     (b"wherry-api", str(API).encode()),
     (b"x-content-type-options", b"nosniff"),
 ]
-
-
-def _stamped(send: Send) -> Send:
-    async def stamped(message: Any) -> None:
-        if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", ()), *_STAMP]
-        await send(message)
-
-    return stamped

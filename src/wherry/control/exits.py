@@ -15,6 +15,7 @@ from wherry.core.text import clean
 
 _MAX_TEXT = 20_000
 _MAX_ITEMS = 100
+_MAX_SENTENCE = 1000
 _MAX_DEPTH = 4
 _LAST_SECOND = 253402300799  # of the year 9999
 
@@ -33,6 +34,7 @@ def exit_record(fields: Mapping[str, Any]) -> ExitRecord:
         lost=fields.get("lost") is True,
         started_at=_moment(fields.get("started_at")),
         ended_at=_moment(fields.get("ended_at")),
+        warnings=_sentences(fields.get("warnings")),
     )
 
 
@@ -62,6 +64,11 @@ def _plain(value: object, depth: int) -> Any:
 def _whole(value: object) -> int | None:
     fits = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31
     return value if fits and isinstance(value, int) else None
+
+
+def _sentences(value: object) -> list[str]:
+    told = value if isinstance(value, (list, tuple)) else []
+    return [clean(str(each), _MAX_SENTENCE) for each in told[:_MAX_ITEMS]]
 
 
 def _moment(value: object) -> float | None:

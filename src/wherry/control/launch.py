@@ -50,6 +50,7 @@ def describe(
         attempt_id=attempt_id,
         server=plane.url,
         server_file=str(Path(plane.settings.home) / "server.json"),
+        server_id=plane.server_id,
         token=attempt_tokens.make(plane, attempt_id, run_id),
         snapshot_id=spec.snapshot_id,
         argv=argv(spec),

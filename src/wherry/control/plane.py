@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
 import secrets
 import socket
@@ -98,6 +99,11 @@ class Plane:
         if len(name) <= _MAX_OWNER:
             return name
         return f"{name[:31]}~{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+
+    @property
+    def server_id(self) -> str:
+        """What every answer carries, for ever the same: an address may become another home's."""
+        return hmac.new(self.secret, b"server", hashlib.sha256).hexdigest()[:32]
 
     def close(self) -> None:
         for driver in self.drivers.values():

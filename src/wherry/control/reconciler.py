@@ -251,6 +251,9 @@ class Reconciler:
                 self._settle(attempt, seen.get(Handle(attempt.handle), Observation(Phase.UNKNOWN)))
 
     def _settle(self, attempt: Any, observation: Observation) -> None:
+        if observation.phase in (Phase.EXITED, Phase.GONE):
+            with self._plane.database.read() as connection:
+                attempt = attempts.get(connection, attempt.id)  # it may have reported before
         if observation.phase in (Phase.EXITED, Phase.GONE) and attempt.exit is None:
             if self._rescue(attempt):
                 return
@@ -297,7 +300,8 @@ class Reconciler:
             changes["gone_since"] = attempt.gone_since or self._plane.now()
         elif observation.phase is not Phase.UNKNOWN:
             changes["gone_since"] = None
-        if observation.exit is not None and observation.phase is Phase.EXITED:
+        known = attempt.exit is not None
+        if observation.exit is not None and observation.phase is Phase.EXITED and not known:
             changes["exit"] = dict(exit_record(observation.exit.__dict__).__dict__)
         attempts.change(connection, attempt.id, changes)
 

@@ -16,17 +16,18 @@ def describe(
     limit_s: object = None,
     interpreter: str = "",
 ) -> Tuple[str, Optional[Dict[str, Any]]]:
-    """The sentence, and the error object (None for a success or a cancel)."""
+    """What is said of the end, warnings included, and the error (None for success or cancel)."""
     sentence = _sentence(reason, exit, detail, limit_s) + _remedy(reason, exit, interpreter)
+    message = "; ".join([*filter(None, [sentence]), *(exit.warnings if exit is not None else ())])
     if reason in (None, Reason.SUCCEEDED, Reason.CANCELED):
-        return sentence, None
+        return message, None
     error: Dict[str, Any] = dict(exit.error) if exit is not None and exit.error else {}
     error.update(code=reason.value if reason else "Failed", message=sentence)
     if exit is not None and exit.exit_code is not None:
         error["exit_code"] = exit.exit_code
     if exit is not None and exit.signal:
         error["signal"] = signal_name(exit.signal)
-    return sentence, error
+    return message, error
 
 
 def signal_name(number: int) -> str:

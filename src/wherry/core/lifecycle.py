@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, FrozenSet, Mapping, Optional
+from typing import Any, FrozenSet, Mapping, Optional, Sequence
 
 
 class Status(str, Enum):
@@ -113,6 +113,7 @@ class ExitRecord:
     """What the runner wrote down when the command ended. The only proof of an end.
 
     ``lost``: the runner was killed, and one that came after it did not see how the command ended.
+    ``warnings``: sentences on what the run left and could not be kept.
     """
 
     exit_code: Optional[int] = None
@@ -125,6 +126,7 @@ class ExitRecord:
     lost: bool = False
     started_at: Optional[float] = None
     ended_at: Optional[float] = None
+    warnings: Sequence[str] = ()
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> ExitRecord:

@@ -17,7 +17,8 @@ class Manifest:
     """One attempt, as its runner sees it.
 
     ``server`` is the address to report to. ``server_file``, where the node shares the server's
-    file system, names a JSON file whose ``url`` is the server's present address.
+    file system, names a JSON file whose ``url`` is the server's present address. ``server_id`` is
+    in every answer of this server: what answers without it is another one.
     """
 
     run_id: str
@@ -26,6 +27,7 @@ class Manifest:
     argv: List[str]
     token: str = ""
     server_file: str = ""
+    server_id: str = ""
     snapshot_id: str = ""
     env: Dict[str, str] = field(default_factory=dict)
     time_limit_s: Optional[float] = None

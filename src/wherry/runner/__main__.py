@@ -189,8 +189,7 @@ class _Attempt:
         """Hand over everything. The record is safe by now: who asks to end ends only waiting."""
         self._signals.on_ask = self._hurry
         self._courier.finalizing()
-        self._sweeper.finish()
-        self._courier.finish(record)
+        self._courier.finish({**record, "warnings": self._sweeper.finish()})
         while not self._courier.done:
             self._signals.wait(_HEARTBEAT_S)
 
@@ -204,7 +203,12 @@ def _shipper(manifest: Dict[str, Any], **options: Any) -> Shipper:
     if not manifest["server"]:
         server_file = None  # no server is told to: nothing is reported
     return Shipper(
-        manifest["server"], manifest.get("token") or "", server_file, tell=tell, **options
+        manifest["server"],
+        manifest.get("token") or "",
+        server_file,
+        server_id=manifest.get("server_id") or "",
+        tell=tell,
+        **options,
     )
 
 
@@ -220,6 +224,7 @@ def _without_start(error: Exception) -> Dict[str, Any]:
         "setup_error": None if canceled else str(error),
         "error": None if canceled else {"message": str(error)},
         "lost": False,
+        "warnings": [],
         "started_at": None,
         "ended_at": time.time(),
     }

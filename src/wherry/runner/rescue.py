@@ -35,6 +35,7 @@ def outlive(folder: Folder, manifest: Mapping[str, Any], signals: Signals) -> Di
         "setup_error": None,
         "error": None,
         "lost": True,
+        "warnings": [],
         "started_at": started_at,
         "ended_at": time.time(),
     }

@@ -58,7 +58,8 @@ class Shipper:
 
     Raises ``RejectedError`` when the server says no and ``AwayError`` when patience ends. Safe to
     call from several threads; they take turns. With an empty ``server_url`` nothing is sent and
-    every call succeeds.
+    every call succeeds. An answer that lacks ``server_id`` comes from another server, at an address
+    that was ours: whatever it says, it is not the one that was asked.
 
         shipper = Shipper("http://127.0.0.1:8123", token)
         shipper.put_log(run_id, "user_logs/std_log.txt", attempt_id, "/tmp/x/std_log.txt")
@@ -78,12 +79,14 @@ class Shipper:
         token: str,
         server_file: Optional[str] = None,
         *,
+        server_id: str = "",
         patience_s: float = PATIENCE_S,
         tell: Optional[Callable[[str], None]] = None,
     ) -> None:
         self._url = server_url
         self._token = token
         self._server_file = server_file
+        self._server_id = server_id
         self._patience_s = patience_s
         self._tell = tell or (lambda _sentence: None)
         self._connection: Optional[Connection] = None
@@ -168,8 +171,14 @@ class Shipper:
     def put_files(self, run_id: str, files: Iterable[Tuple[str, bytes]]) -> None:
         """Send small files, given as name and content, in one request."""
         frames = [b"%s %d\n%s" % (quote(name).encode(), len(data), data) for name, data in files]
+
+        def all_stored(response: Response) -> None:
+            if _json_body(response) != {"stored": len(frames)}:
+                raise NetworkError("it does not say that it has stored everything")
+
         if frames:
-            self._ask("POST", f"/runs/{quote(run_id)}/files/batch", b"".join(frames))
+            place = f"/runs/{quote(run_id)}/files/batch"
+            self._ask("POST", place, b"".join(frames), receive=all_stored)
 
     def fetch(self, path: str, receive: Callable[[Iterator[bytes]], None]) -> None:
         """Hand the body found at ``path`` to ``receive``; again from its start if it breaks off."""
@@ -260,11 +269,12 @@ class Shipper:
         body: bytes = b"",
         more: int = 0,
         stream: Optional[Callable[[], Iterable[bytes]]] = None,
+        receive: Optional[Callable[[Response], Any]] = None,
     ) -> Any:
         if not self.enabled:
             return {}
         with self._turn:
-            return self._exchange(method, path, body, more, stream)
+            return self._exchange(method, path, body, more, stream, receive)
 
     def _exchange(
         self,
@@ -283,7 +293,7 @@ class Shipper:
                 connection = self._connected()
                 pieces = stream() if stream else ()
                 response = connection.request(method, f"/api/v1{path}", headers, body, pieces)
-                _check(response)
+                _check(response, self._server_id)
                 return self._taken(response, receive or _json_body)
             except NetworkError as error:
                 self._drop()
@@ -369,10 +379,12 @@ def quote(text: str) -> str:
     return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in data)
 
 
-def _check(response: Response) -> None:
+def _check(response: Response, server_id: str) -> None:
     """An answer that does not count: from another program, or from a server in trouble."""
     if "wherry-api" not in response.headers:
         raise NetworkError("something else answers at its address")
+    if server_id and response.headers.get("wherry-server") != server_id:
+        raise NetworkError("another server answers at its address")
     if response.status in _PASSING:
         raise NetworkError(f"it answers {response.status}")
 

@@ -27,10 +27,11 @@ Params = Mapping[str, Any]
 
 
 class Address(NamedTuple):
-    """Where a server is and how to be let in."""
+    """Where a server is, how to be let in, and by what to tell it from another at that place."""
 
     url: str
     token: str = ""
+    server_id: str = ""
 
 
 class Client:
@@ -64,6 +65,10 @@ class Client:
     @property
     def token(self) -> str:
         return self._address.token
+
+    @property
+    def server_id(self) -> str:
+        return self._address.server_id
 
     def get(self, path: str, params: Optional[Params] = None, **options: Any) -> Any:
         return self.request("GET", path, params=params, **options)
@@ -211,6 +216,9 @@ class Client:
             status = response.status
             response.close()
             raise Unreachable(f"answered {status}, but not as a Wherry server", sent=True)
+        if self.server_id not in ("", response.header("Wherry-Server")):
+            response.close()
+            raise Unreachable("another server answers at its address", sent=False)
         if api != str(API):
             other = response.header("Wherry-Version") or "of another version"
             response.close()

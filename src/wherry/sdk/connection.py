@@ -71,7 +71,8 @@ def _client_of_home(settings: Settings) -> Client:
 
 def _client_of_run(context: RunContext) -> Client:
     def relocate(start: bool) -> Address:
-        return Address(_written_url(context.server_file) or context.server, context.token)
+        url, server_id = _written(context.server_file)
+        return Address(url or context.server, context.token, server_id)
 
     address = relocate(False)
     if not address.url:
@@ -82,11 +83,13 @@ def _client_of_run(context: RunContext) -> Client:
     return Client(address, relocate=relocate, server_file=context.server_file)
 
 
-def _written_url(path: str) -> str:
+def _written(path: str) -> Tuple[str, str]:
+    """The address and the id that the server wrote down."""
     if not path or not os.path.exists(path):
-        return ""
+        return "", ""
     try:
         with open(path, encoding="utf-8") as file:
-            return str(loads(file.read()).get("url") or "")
+            info = loads(file.read())
+            return str(info.get("url") or ""), str(info.get("id") or "")
     except (OSError, ValueError, AttributeError):
-        return ""
+        return "", ""

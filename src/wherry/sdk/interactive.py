@@ -44,7 +44,9 @@ class ClientRecorder(Recorder):
         self._client = client
         self.pid = os.getpid()
         self._stream = f"client-{os.urandom(4).hex()}"
-        self._shipper = Shipper(client.url, client.token, client.server_file or None)
+        self._shipper = Shipper(
+            client.url, client.token, client.server_file or None, server_id=client.server_id
+        )
         self._shipped: Dict[str, int] = {}
         self._progress = threading.Condition()
         self._wanted = threading.Event()

@@ -8,7 +8,7 @@ import sys
 import time
 from contextlib import suppress
 from json import loads
-from typing import Any, Dict, List, NamedTuple, Optional, Set
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Set
 
 from ..core.errors import (
     AuthenticationException,
@@ -57,7 +57,7 @@ class HomeServer:
         if info is None or not _alive(info.get("pid")):
             return None
         token = self._token()
-        return Address(str(info["url"]), token) if token else None
+        return _address(info, token) if token else None
 
     def ensure(self) -> Address:
         """The address of a server that answers; one is started if there is none."""
@@ -94,7 +94,7 @@ class HomeServer:
             return False
         with open(self._stopped_path, "w", encoding="utf-8"):
             pass  # tells those who follow a run that this is no accident
-        self._ask_to_stop(Address(str(info["url"]), self._token() or ""), pid)
+        self._ask_to_stop(_address(info, self._token() or ""), pid)
         deadline = time.monotonic() + timeout_s
         while _alive(pid):
             if time.monotonic() > deadline:
@@ -110,7 +110,7 @@ class HomeServer:
         info = self._info() or {}
         pid = info.get("pid") if isinstance(info.get("pid"), int) else None
         url = str(info.get("url") or "")
-        health = _health(url) if pid is not None and _alive(pid) else None
+        health = _health(_address(info, "")) if pid is not None and _alive(pid) else None
         if health is None:
             known = f"its process {pid} does not answer" if _alive(pid) else "no server is running"
             return ServerStatus(False, self.home, url, pid, "", None, None, known)
@@ -148,7 +148,7 @@ class HomeServer:
 
     def _answering(self) -> Optional[Address]:
         address = self.find()
-        health = _health(address.url) if address else None
+        health = _health(address) if address else None
         if address is None or health is None:
             return None
         if health.get("api") != API:
@@ -296,16 +296,23 @@ def _require_server_packages(home: str) -> None:
             )
 
 
-def _health(url: str) -> Optional[Dict[str, Any]]:
+def _address(info: Mapping[str, Any], token: str) -> Address:
+    return Address(str(info.get("url") or ""), token, str(info.get("id") or ""))
+
+
+def _health(address: Address) -> Optional[Dict[str, Any]]:
     """What the server says of itself, whatever its version; None if it says nothing."""
     from http.client import HTTPConnection, HTTPException
     from urllib.parse import urlsplit
 
-    parts = urlsplit(url)
+    parts = urlsplit(address.url)
     connection = HTTPConnection(parts.hostname or "127.0.0.1", parts.port or 80, timeout=5.0)
     try:
         connection.request("GET", "/api/v1/health")
-        found = loads(connection.getresponse().read())
+        response = connection.getresponse()
+        if address.server_id not in ("", response.getheader("Wherry-Server")):
+            return None
+        found = loads(response.read())
     except (OSError, HTTPException, ValueError):
         return None
     finally:

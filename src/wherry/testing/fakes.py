@@ -32,13 +32,14 @@ class FakeServer:
 
     ``fail`` may be set to a function of (method, path) that returns a status to answer with, or
     None to go on; ``cancel`` makes every report be answered with the wish to cancel; ``pace_s``
-    passes between the pieces of a snapshot. Use it as a context manager; ``stop`` and ``start``
-    again keep the address and what was taken.
+    passes between the pieces of a snapshot; ``server_id`` is in every answer. Use it as a context
+    manager; ``stop`` and ``start`` again keep the address and what was taken.
     """
 
     token: str = "secret"
     cancel: bool = False
     pace_s: float = 0.0
+    server_id: str = ""
     fail: Callable[[str, str], int | None] | None = None
     snapshots: dict[str, bytes] = field(default_factory=dict)
     exchanges: list[Exchange] = field(default_factory=list)
@@ -126,7 +127,7 @@ class FakeServer:
             stream = self.streams.setdefault(names[3], bytearray())
             return _append(stream, int(query["offset"]), body)
         if names[0] == "runs" and names[2:] == ["files", "batch"] and method == "POST":
-            stored = dict(_frames(body))
+            stored = list(_frames(body))
             self.files.update(stored)
             return 200, {"stored": len(stored)}
         if names[0] == "runs" and names[2] == "files" and method == "PUT":
@@ -193,6 +194,7 @@ class _Handler(BaseHTTPRequestHandler):
         fake.exchanges.append(Exchange(self.command, self.path, status))
         self.send_response(status)
         self.send_header("Wherry-Api", "1")
+        self.send_header("Wherry-Server", fake.server_id)
         if isinstance(result, bytes):
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()

@@ -447,7 +447,9 @@ def test_bodies_are_bounded(api: TestClient, plane: Plane, snapshot: str) -> Non
 def test_versions_that_do_not_fit_get_a_sentence(api: TestClient) -> None:
     reply = api.get("workspaces", headers={"Wherry-Api": "99"})
     assert "interface 99" in problem(reply, 426)["detail"]
-    assert api.get("workspaces", headers={"Wherry-Api": "1"}).headers["wherry-api"] == "1"
+    answer = api.get("workspaces", headers={"Wherry-Api": "1"})
+    assert answer.headers["wherry-api"] == "1"
+    assert answer.headers["wherry-server"] == reply.headers["wherry-server"] != ""
 
 
 def test_unexpected_errors_show_no_trace(api: TestClient, plane: Plane) -> None:

@@ -14,6 +14,7 @@ PYTHON = {"exception": "ValueError: no", "file": "train.py", "line": 7, "tail": 
     ("reason", "exit", "sentence"),
     [
         (Reason.SUCCEEDED, ExitRecord(exit_code=0), ""),
+        (Reason.SUCCEEDED, ExitRecord(exit_code=0, warnings=["a", "b"]), "a; b"),
         (Reason.CANCELED, ExitRecord(signal=15, canceled=True), "canceled"),
         (
             Reason.EXIT_CODE,

@@ -223,8 +223,57 @@ def test_a_server_that_knows_the_run_no_more_ends_it(
         outputs.sweep()
     sweeper = Sweeper(outputs)
     write(tmp_path / "work/outputs/b", b"1")
-    sweeper.finish()
+    assert sweeper.finish() == [
+        "'outputs/a' is not kept: as the test wished (404)",
+        "'outputs/b' is not kept: as the test wished (404)",
+    ]
     assert "no more files are sent" in capfd.readouterr().err
+
+
+def test_a_refusal_while_the_run_goes_on_is_not_the_last_word(
+    server: FakeServer, outputs: Outputs, tmp_path: Path
+) -> None:
+    server.fail = lambda _method, _path: 401
+    write(tmp_path / "work/outputs/a", b"1")
+    sweeper = Sweeper(outputs)
+    sweeper._sweep(last=False)
+    server.fail = None
+    assert sweeper.finish() == []
+    assert server.files["outputs/a"] == b"1"
+
+
+def test_a_sweep_that_breaks_is_told(
+    server: FakeServer, outputs: Outputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "work/outputs/a", b"1")
+
+    def broken(*_arguments: object) -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(outputs._shipper, "put_files", broken)
+    told = Sweeper(outputs).finish()
+    assert told == ["'outputs/a' is not kept: MemoryError: no room"]
+
+
+def test_what_is_not_kept_is_told_in_few_sentences(
+    server: FakeServer, outputs: Outputs, tmp_path: Path
+) -> None:
+    server.fail = lambda _method, _path: 404
+    for number in range(25):
+        write(tmp_path / f"work/outputs/{number}", b"1")
+    told = Sweeper(outputs).finish()
+    assert len(told) == 21
+    assert told[-1] == "5 more files are not kept"
+
+
+def test_a_file_that_was_refused_and_removed_is_not_missing(
+    server: FakeServer, outputs: Outputs, tmp_path: Path
+) -> None:
+    server.fail = lambda _method, _path: 400
+    write(tmp_path / "work/outputs/a", b"1")
+    outputs.sweep()
+    (tmp_path / "work/outputs/a").unlink()
+    assert outputs.warnings() == []
 
 
 def test_many_small_files_go_in_few_requests(

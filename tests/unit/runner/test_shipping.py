@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote as public_quote
 
 import pytest
@@ -271,6 +272,37 @@ def test_a_file_alone_may_name_the_server(server: FakeServer, tmp_path: Path) ->
     shipper.report("a", stage="running")
     shipper.close()
     assert server.stages == ["running"]
+
+
+def test_the_answer_of_another_home_at_the_address_is_no_answer(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    server.server_id = "ours"
+    with FakeServer(token="of another home", server_id="theirs") as other:
+        address = tmp_path / "server.json"
+        address.write_text(json.dumps({"url": other.url}))
+        shipper = Shipper(other.url, "secret", str(address), server_id="ours")
+        timer = threading.Timer(0.3, lambda: address.write_text(json.dumps({"url": server.url})))
+        timer.start()
+        shipper.put_files("r", [("outputs/a", b"1")])
+        shipper.close()
+    assert [each.status for each in other.exchanges][:1] == [401]
+    assert server.files == {"outputs/a": b"1"}
+
+
+def test_files_are_sent_until_all_are_stored(
+    server: FakeServer, shipper: Shipper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: Iterator[Any] = iter([{}, {"stored": 1}])
+    route = server._route
+
+    def forgetful(*request: Any) -> tuple[int, Any]:
+        status, reply = route(*request)
+        return status, next(answers, reply)
+
+    monkeypatch.setattr(server, "_route", forgetful)
+    shipper.put_files("r", [("outputs/a", b"1"), ("outputs/b", b"2")])
+    assert len(server.exchanges) == 3
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"url": 3}', '{"url": ""}'])

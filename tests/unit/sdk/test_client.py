@@ -200,6 +200,14 @@ def test_a_moved_server_is_found_again(fake: FakeServer) -> None:
     client.close()
 
 
+def test_another_home_at_the_address_is_not_believed(fake: FakeServer) -> None:
+    """It has no id of ours, and refuses our token: nothing of what it says is for us."""
+    stolen = Address(fake.url, "wrong", "ours")
+    client = Client(stolen, relocate=lambda _start: Address(fake.url, TOKEN))
+    assert client.post("/workspaces", json={"name": "a"})["name"] == "a"
+    client.close()
+
+
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_broken_stream_goes_on_where_it_broke(
     client: Client, fake: FakeServer, times: int, capsys: pytest.CaptureFixture[str]

@@ -15,6 +15,7 @@ from wherry.core.errors import (
     VersionMismatchError,
 )
 from wherry.sdk import server as server_module
+from wherry.sdk.client import Address
 from wherry.sdk.connection import connect
 from wherry.sdk.server import HomeServer
 
@@ -66,7 +67,7 @@ def start_client(home: Path) -> subprocess.Popen[str]:
 
 def test_a_running_server_is_found_without_asking_it(home: Path, running: FakeServer) -> None:
     address = HomeServer(str(home)).find()
-    assert address == (running.url, TOKEN)
+    assert address == Address(running.url, TOKEN)
     assert running.requests == []
 
 
