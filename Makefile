@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 export UV_PYTHON_DOWNLOADS ?= never
 
-.PHONY: help setup system demo test check format drills chaos bench clean
+.PHONY: help setup system demo test check format attack fuzz drills chaos bench clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,6 +32,12 @@ check: setup  ## style, types, layers
 format: setup  ## put the code in shape
 	@.venv/bin/ruff check --fix .
 	@.venv/bin/ruff format .
+
+attack: setup system  ## odd and hostile requests to real servers; in a few minutes
+	@.venv/bin/python -m pytest -q -m attack --timeout 600 tests/fuzz
+
+fuzz: setup system  ## the same as a campaign of 10,000 requests; SEED=N repeats one
+	@.venv/bin/python -m tests.fuzz $(if $(SEED),--seed $(SEED))
 
 drills: setup  ## processes die, disks fill, networks break; in a few minutes
 	@.venv/bin/python -m pytest -q -m chaos --timeout 600 tests/chaos

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.homes import home
+from tests.postgres import find_programs, start
 from wherry.store.database import Database
 from wherry.store.migrate import migrate
 from wherry.store.tables import metadata
@@ -23,26 +19,11 @@ __all__ = ["home"]
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     """A throw-away PostgreSQL server on a Unix socket."""
-    programs = _postgres_programs()
+    programs = find_programs()
     if programs is None:
         pytest.skip("PostgreSQL is not installed")
-    folder = Path(tempfile.mkdtemp(prefix="wherry-pg-", dir="/tmp"))
-    as_user: list[str | Path] = []
-    if os.getuid() == 0:
-        as_user = ["runuser", "-u", "postgres", "--"]
-    user = "postgres" if as_user else getpass.getuser()
-    if as_user:
-        shutil.chown(folder, "postgres")
-    data = folder / "data"
-    _run([*as_user, programs / "initdb", "-D", data, "-A", "trust", "-U", user, "--no-sync"])
-    options = f"-k {folder} -c listen_addresses= -c fsync=off"
-    control = [*as_user, programs / "pg_ctl", "-D", data, "-w", "-l", folder / "log"]
-    _run([*control, "-o", options, "start"])
-    try:
-        yield f"postgresql://{user}@/postgres?host={folder}"
-    finally:
-        _run([*control, "-m", "immediate", "stop"])
-        shutil.rmtree(folder, ignore_errors=True)
+    with start(programs) as url:
+        yield url
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
@@ -62,16 +43,3 @@ def database(database_url: str) -> Iterator[Database]:
             connection.execute(table.delete())
     yield database
     database.close()
-
-
-def _postgres_programs() -> Path | None:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    if found:
-        return found[-1].parent
-    here = shutil.which("initdb")
-    return Path(here).parent if here else None
-
-
-def _run(command: list[str | Path]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/tmp")
-    assert done.returncode == 0, done.stdout + done.stderr

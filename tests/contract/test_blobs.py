@@ -113,6 +113,7 @@ def test_a_log_takes_each_byte_once(logs: FolderLogStore) -> None:
     assert logs.append("k", 3, b"lo world") == 11
     assert logs.read("k", 0, 100) == b"hello world"
     assert logs.read("k", 6, 3) == b"wor"
+    assert logs.read("k", 11, 3) == logs.read("k", 2**63 - 1, 3) == b""
     with pytest.raises(ConflictError) as caught:
         logs.append("k", 12, b"x")
     assert caught.value.fields == {"size": 11}

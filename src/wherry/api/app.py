@@ -17,7 +17,7 @@ from wherry.control.reconciler import Reconciler
 from wherry.core.errors import UserErrorException, VersionMismatchError, WherryError
 from wherry.core.version import API, VERSION
 
-from . import files, problems, runs, server, snapshots, tracking, view, workspaces
+from . import description, files, problems, runs, server, snapshots, tracking, view, workspaces
 from .deps import too_large
 
 _UPLOADS = 100
@@ -62,6 +62,7 @@ def create_app(plane: Plane, *, reconcile: bool = True) -> FastAPI:
         app.include_router(module.router)
     app.include_router(server.open_router)
     app.include_router(view.router)
+    description.install(app)
     app.add_middleware(
         Edge, max_body_bytes=plane.settings.max_body_bytes, server_id=plane.server_id
     )

@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from wherry.control.plane import Plane
 from wherry.core.errors import TooLargeError
 
+from .again import tried_again
 from .callers import Caller
 
 T = TypeVar("T")
@@ -47,6 +48,7 @@ async def with_body(request: Request, limit: int, work: Callable[[Iterator[bytes
     declared = request.headers.get("content-length", "")
     if len(declared) > 18 or (declared.isdecimal() and int(declared) > limit):
         raise too_large(limit)
+    request.state.streamed = True
     stream = request.stream()
     held = bytearray()
     async for piece in stream:
@@ -57,7 +59,8 @@ async def with_body(request: Request, limit: int, work: Callable[[Iterator[bytes
             body = chain([bytes(held)], _pieces(stream, limit - len(held), limit))
             uploads: anyio.CapacityLimiter = request.app.state.uploads
             return await anyio.to_thread.run_sync(work, body, limiter=uploads)
-    return await run_in_threadpool(work, iter([bytes(held)] if held else []))
+    pieces = [bytes(held)] if held else []
+    return await run_in_threadpool(tried_again, lambda: work(iter(pieces)))
 
 
 def too_large(limit: int) -> TooLargeError:

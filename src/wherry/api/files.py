@@ -20,6 +20,7 @@ from wherry.store import runs
 from .deps import PlaneDep, with_body
 from .frames import frames
 from .guard import guarded_router
+from .octets import RANGES, RAW_BODY, OctetStream
 from .ranges import read_range
 
 router = guarded_router("files")
@@ -35,7 +36,7 @@ def list_files(run_id: str, plane: PlaneDep) -> dict[str, Any]:
     return {"items": [each.to_dict() for each in files.every(plane, run_id)]}
 
 
-@router.get("/runs/{run_id}/files/{path:path}")
+@router.get("/runs/{run_id}/files/{path:path}", response_class=OctetStream, responses=RANGES)
 def read_file(run_id: str, path: str, request: Request, plane: PlaneDep) -> Response:
     stored = files.find(plane, run_id, path)
     wanted = request.headers.get("range")
@@ -47,14 +48,14 @@ def read_file(run_id: str, path: str, request: Request, plane: PlaneDep) -> Resp
     return StreamingResponse(_log_pieces(plane, key), media_type="application/octet-stream")
 
 
-@router.put("/runs/{run_id}/files/{path:path}")
+@router.put("/runs/{run_id}/files/{path:path}", openapi_extra=RAW_BODY)
 async def write_file(run_id: str, path: str, request: Request, plane: PlaneDep) -> dict[str, Any]:
     store = partial(files.put, plane, run_id, path)
     stored = await with_body(request, plane.settings.max_file_bytes, store)
     return stored.to_dict()
 
 
-@router.post("/runs/{run_id}/files/batch")
+@router.post("/runs/{run_id}/files/batch", openapi_extra=RAW_BODY)
 async def write_files(run_id: str, request: Request, plane: PlaneDep) -> dict[str, int]:
     """Many small files at once, framed as ``<percent-encoded path> <size>\\n<bytes>``."""
 
@@ -65,7 +66,7 @@ async def write_files(run_id: str, request: Request, plane: PlaneDep) -> dict[st
     return {"stored": await with_body(request, plane.settings.max_file_bytes, store)}
 
 
-@router.get("/runs/{run_id}/logs/{name:path}")
+@router.get("/runs/{run_id}/logs/{name:path}", response_class=OctetStream)
 async def read_log(
     run_id: str,
     name: str,
@@ -83,7 +84,7 @@ async def read_log(
     return StreamingResponse(pieces, media_type="application/octet-stream")
 
 
-@router.put("/runs/{run_id}/logs/{name:path}")
+@router.put("/runs/{run_id}/logs/{name:path}", openapi_extra=RAW_BODY)
 async def write_log(
     run_id: str,
     name: str,

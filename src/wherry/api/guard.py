@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from fastapi import APIRouter
-from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,10 +15,11 @@ from wherry.core.errors import ForbiddenError
 from wherry.store import runs
 
 from .access import PREFIX, Who, who_may
+from .again import Again
 from .callers import NOBODY, Caller, authenticate
 
 
-class GuardedRoute(APIRoute):
+class GuardedRoute(Again):
     """Asks before the body is read; not as a dependency, which would take longer than the work."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

@@ -22,6 +22,7 @@ from wherry.store.listing import Filter
 from .bodies import NewInteractiveRun, NewRun, NewRuns, RunChanges, RunEnd
 from .callers import Caller
 from .deps import CallerDep, PlaneDep, get_caller, get_plane
+from .description import refusal
 from .guard import guarded_router
 from .plain_json import PlainJSON
 from .reading import described, read_body
@@ -37,6 +38,7 @@ _TERMINAL = {status.value for status in Status if status.terminal}
     "/workspaces/{workspace}/runs",
     status_code=201,
     response_class=PlainJSON,
+    responses={200: {"description": "The run that the same submission_key made before."}},
     openapi_extra=described(NewRun),
 )
 async def submit_run(workspace: str, request: Request) -> PlainJSON:
@@ -113,7 +115,9 @@ def list_runs(
     return {"items": [run.to_dict() for run in page.items], "next_cursor": page.next_cursor}
 
 
-@router.get("/workspaces/{workspace}/runs/resolve/{text}")
+@router.get(
+    "/workspaces/{workspace}/runs/resolve/{text}", responses={409: refusal("Several runs fit.")}
+)
 def resolve_run(workspace: str, text: str, plane: PlaneDep) -> dict[str, Any]:
     return runs.resolve(plane, workspace, text).to_dict()
 

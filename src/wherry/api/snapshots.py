@@ -14,6 +14,7 @@ from .bodies import NewSnapshot
 from .deps import PlaneDep, with_body
 from .frames import frames
 from .guard import guarded_router
+from .octets import RAW_BODY, Tar
 
 router = guarded_router("snapshots")
 
@@ -24,7 +25,7 @@ def register_snapshot(workspace: str, body: NewSnapshot, plane: PlaneDep) -> dic
     return snapshots.register(plane, workspace, files)
 
 
-@router.post("/blobs")
+@router.post("/blobs", openapi_extra=RAW_BODY)
 async def store_blobs(request: Request, plane: PlaneDep) -> dict[str, int]:
     """Contents framed as ``<sha256> <size>\\n<bytes>``; each digest is verified."""
 
@@ -45,7 +46,7 @@ def show_snapshot(snapshot_id: str, plane: PlaneDep) -> dict[str, Any]:
     }
 
 
-@router.get("/snapshots/{snapshot_id}/archive")
+@router.get("/snapshots/{snapshot_id}/archive", response_class=Tar)
 def read_archive(snapshot_id: str, plane: PlaneDep) -> StreamingResponse:
     pieces = snapshots.archive(plane, snapshot_id)
     return StreamingResponse(pieces, media_type="application/x-tar")

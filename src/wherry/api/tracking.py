@@ -16,6 +16,7 @@ from wherry.store import runs, tracking
 from .bodies import Report
 from .deps import PlaneDep, get_plane, with_body
 from .guard import guarded_router
+from .octets import RAW_BODY
 from .plain_json import PlainJSON
 from .reading import described, read_body
 
@@ -33,7 +34,7 @@ async def report(attempt_id: str, request: Request) -> PlainJSON:
     return PlainJSON(await run_in_threadpool(reports.report, plane, attempt_id, fields))
 
 
-@router.post("/runs/{run_id}/spool/{stream}")
+@router.post("/runs/{run_id}/spool/{stream}", openapi_extra=RAW_BODY)
 async def write_spool(
     run_id: str,
     stream: str,

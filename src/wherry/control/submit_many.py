@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import IntegrityError
 
 from wherry.core.errors import WherryError
 from wherry.core.ids import new_uuid
@@ -28,10 +27,7 @@ def submit_many(
     keys = [spec.submission_key or new_uuid() for spec in specs]
     with plane.database.read() as connection:
         workspace = workspaces.get(connection, workspace_name)
-    try:
-        made = _store(plane, workspace, specs, keys, who)
-    except IntegrityError:
-        made = _store(plane, workspace, specs, keys, who)  # another one had the same keys just now
+    made = _store(plane, workspace, specs, keys, who)
     for target in {spec.target for spec in specs}:
         plane.hint_queued(target)
     return made
@@ -79,13 +75,13 @@ def _insert(
     """The ids of the new runs by their keys."""
     now = plane.now()
     numbers: dict[str, Any] = {}
-    for name, count in Counter(spec.experiment for spec in fresh.values()).items():
+    # Here and below in one order, so that two submissions never wait for each other.
+    for name, count in sorted(Counter(spec.experiment for spec in fresh.values()).items()):
         experiment = workspaces.ensure_experiment(connection, workspace, name, now)
         first = workspaces.next_number(connection, experiment, count)
         numbers[name] = (experiment.id, iter(range(first, first + count)))
-    roots = {
-        spec.parent_id: root_of(connection, workspace, spec.parent_id) for spec in fresh.values()
-    }
+    parents = {spec.parent_id for spec in fresh.values()}
+    roots = {each: root_of(connection, workspace, each) for each in sorted(parents, key=str)}
     rows = []
     for key, spec in fresh.items():
         experiment_id, free = numbers[spec.experiment]
