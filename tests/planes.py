@@ -26,7 +26,7 @@ def make_plane(
     database = database or Database(f"sqlite:///{folder / 'plane.db'}")
     migrate(database)
     plane = Plane(
-        settings=resolve({"home": str(folder)}, {}),
+        settings=resolve({"home": str(folder), "allowed_hosts": "testserver"}, {}),
         database=database,
         blobs=FolderBlobStore(folder / "blobs"),
         logs=FolderLogStore(folder / "logs"),

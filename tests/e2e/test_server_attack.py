@@ -29,7 +29,7 @@ def test_slow_uploads_keep_nobody_waiting(home: Home) -> None:
     for n in range(UPLOADS):
         slow = socket.create_connection((host, int(port)))
         slow.sendall(
-            f"PUT /api/v1/runs/{run.id}/files/outputs/{n} HTTP/1.1\r\nHost: x\r\n"
+            f"PUT /api/v1/runs/{run.id}/files/outputs/{n} HTTP/1.1\r\nHost: localhost\r\n"
             f"Authorization: Bearer {token}\r\nContent-Length: {4 << 20}\r\n\r\n".encode()
         )
         slow.sendall(b"x" * (2 << 20 if n % 2 else 100))

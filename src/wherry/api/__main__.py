@@ -17,6 +17,7 @@ import uvloop
 
 from wherry.control.plane import Plane, open_plane
 from wherry.control.reconciler import claim_targets
+from wherry.core import private_files
 from wherry.core.errors import WherryError
 from wherry.core.records import iso
 from wherry.core.settings import FILE_NAME, Settings, home_of, resolve
@@ -52,8 +53,8 @@ def _settings() -> Settings:
 
 def _serve(settings: Settings) -> int:
     home = Path(settings.home)
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (home / "server.lock").open("w") as lock:
+    private_files.make_home(settings.home)
+    with os.fdopen(private_files.open_private(str(home / "server.lock"), os.O_RDWR), "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -126,7 +127,7 @@ def _publish(plane: Plane, address_file: Path) -> None:
         "started_at": iso(plane.started_at),
     }
     temporary = address_file.with_suffix(".tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor = private_files.open_private(str(temporary), os.O_WRONLY | os.O_TRUNC)
     with os.fdopen(descriptor, "w") as file:
         json.dump(facts, file)
     temporary.replace(address_file)

@@ -14,11 +14,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from wherry.control.garbage import Collector
 from wherry.control.plane import Plane
 from wherry.control.reconciler import Reconciler
-from wherry.core.errors import UserErrorException, VersionMismatchError, WherryError
+from wherry.core.errors import (
+    UserErrorException,
+    VersionMismatchError,
+    WherryError,
+    WrongHostError,
+)
 from wherry.core.version import API, VERSION
 
 from . import description, files, problems, runs, server, snapshots, tracking, view, workspaces
 from .deps import too_large
+from .hosts import Hosts
 
 _UPLOADS = 100
 _STREAMED = ("/files/", "/blobs", "/logs/", "/spool/")
@@ -64,16 +70,20 @@ def create_app(plane: Plane, *, reconcile: bool = True) -> FastAPI:
     app.include_router(view.router)
     description.install(app)
     app.add_middleware(
-        Edge, max_body_bytes=plane.settings.max_body_bytes, server_id=plane.server_id
+        Edge,
+        hosts=Hosts(plane.settings.host, plane.settings.allowed_hosts),
+        max_body_bytes=plane.settings.max_body_bytes,
+        server_id=plane.server_id,
     )
     return app
 
 
 class Edge:
-    """Around every request: versions, and the size of bodies that are read whole."""
+    """Around every request: its host, versions, and the size of bodies that are read whole."""
 
-    def __init__(self, app: ASGIApp, max_body_bytes: int, server_id: str) -> None:
+    def __init__(self, app: ASGIApp, hosts: Hosts, max_body_bytes: int, server_id: str) -> None:
         self._app = app
+        self._hosts = hosts
         self._max_body_bytes = max_body_bytes
         self._stamp = [*_STAMP, (b"wherry-server", server_id.encode())]
 
@@ -83,9 +93,14 @@ class Edge:
             return
         send = self._stamped(send)
         headers = dict(scope["headers"])
+        host = headers.get(b"host", b"")
+        if not self._hosts.allows(host):
+            error: WherryError = _wrong_host(host.decode("latin-1"))
+            await problems.respond(error)(scope, receive, send)
+            return
         asked = headers.get(b"wherry-api", b"").decode("latin-1")
         if asked and asked != str(API):
-            error: WherryError = VersionMismatchError(
+            error = VersionMismatchError(
                 f"this server is Wherry {VERSION} (interface {API}); "
                 f"the client speaks interface {asked}",
                 hint="use the same version of Wherry on both sides",
@@ -124,6 +139,13 @@ class Edge:
             await send(message)
 
         return stamped
+
+
+def _wrong_host(host: str) -> WrongHostError:
+    return WrongHostError(
+        f"this server does not answer under the name {host!r}",
+        hint="if the name is yours, set WHERRY_ALLOWED_HOSTS where the server runs",
+    )
 
 
 _STAMP = [

@@ -19,7 +19,8 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from wherry.blobs.base import BlobStore, LogStore
 from wherry.blobs.folder import FolderBlobStore, FolderLogStore
-from wherry.core.errors import ServerUnavailableError
+from wherry.core import private_files
+from wherry.core.errors import ServerUnavailableError, WherryError
 from wherry.core.resources import parse_bytes
 from wherry.core.settings import Settings
 from wherry.drivers.base import Closing, Driver
@@ -33,6 +34,7 @@ from .signals import Signals
 
 DEFAULT_WORKSPACE = "default"
 _MAX_OWNER = 64
+_KEY_BYTES = 32
 # Longer than any pause between passes, shorter than the silence that counts.
 ABSENCE = timedelta(seconds=45)
 
@@ -115,8 +117,10 @@ class Plane:
 def open_plane(settings: Settings) -> Plane:
     """Everything from one home folder, migrated and ready."""
     home = Path(settings.home)
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    database = Database(settings.database_url or sqlite_url(home / "wherry.db"))
+    private_files.make_home(settings.home)
+    for name in ("blobs", "logs", "nodes"):
+        private_files.make_folder(str(home / name))
+    database = Database(settings.database_url or _sqlite(home / "wherry.db"))
     try:
         migrate(database)
     except SQLAlchemyError as error:
@@ -130,7 +134,7 @@ def open_plane(settings: Settings) -> Plane:
         blobs=_blobs(home / "blobs"),
         logs=FolderLogStore(home / "logs"),
         drivers={"local": _local_driver(settings)},
-        secret=bytes.fromhex(_secret_file(home / "secret.key")),
+        secret=_key(home / "secret.key"),
     )
     owner_token = _secret_file(home / "token")
     with database.write() as connection:
@@ -138,6 +142,12 @@ def open_plane(settings: Settings) -> Plane:
         if workspaces.find(connection, DEFAULT_WORKSPACE) is None:
             workspaces.create(connection, DEFAULT_WORKSPACE, plane.now(), "", {})
     return plane
+
+
+def _sqlite(path: Path) -> str:
+    if not path.exists():  # made here, for its mode: what SQLite puts beside it gets the same
+        os.close(private_files.open_private(str(path), os.O_RDWR))
+    return sqlite_url(path)
 
 
 def _blobs(folder: Path) -> FolderBlobStore:
@@ -157,18 +167,22 @@ def _local_driver(settings: Settings) -> LocalDriver:
 
 
 def _secret_file(path: Path) -> str:
-    """64 hex digits, made once, readable by the owner alone."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    if not path.exists():
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_hex(32))
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(temporary, path)  # unlike a rename, never replaces what another one made
-        except FileExistsError:
-            pass
-        finally:
-            temporary.unlink()
-    return path.read_text().strip()
+    """64 hexadecimal digits, made once, readable by the owner alone."""
+    found = private_files.read_secret(str(path))
+    if found is None:
+        private_files.make_secret(str(path), secrets.token_hex(32))
+        found = private_files.read_secret(str(path)) or ""
+    return found
+
+
+def _key(path: Path) -> bytes:
+    try:
+        key = bytes.fromhex(_secret_file(path))
+    except ValueError:
+        key = b""
+    if len(key) < _KEY_BYTES:
+        raise WherryError(
+            f"{path} does not hold the {2 * _KEY_BYTES} hexadecimal digits that it was made with",
+            hint="put it back from a backup; without it, runs that go on cannot report",
+        )
+    return key

@@ -80,6 +80,13 @@ class ForbiddenError(UserErrorException):
     http_status = 403
 
 
+class WrongHostError(UserErrorException):
+    """The server does not answer under this name."""
+
+    code = "wrong_host"
+    http_status = 421
+
+
 class VersionMismatchError(WherryError):
     """The client and the server speak different versions."""
 

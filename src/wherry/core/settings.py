@@ -32,6 +32,7 @@ SETTINGS: Tuple[Setting, ...] = (
     Setting("request_timeout_s", "WHERRY_REQUEST_TIMEOUT_S", "seconds", 60.0, "wait for an answer"),
     Setting("host", "WHERRY_HOST", "text", "127.0.0.1", "address that the server listens on"),
     Setting("port", "WHERRY_PORT", "port", 0, "its port; 0: the last one, or any that is free"),
+    Setting("allowed_hosts", "WHERRY_ALLOWED_HOSTS", "text", "", "more names of it, with commas"),
     Setting(
         "database_url", "WHERRY_DATABASE_URL", "text", "", "PostgreSQL; empty: SQLite in the home"
     ),
@@ -60,6 +61,7 @@ class Settings:
     request_timeout_s: float
     host: str
     port: int
+    allowed_hosts: str
     database_url: str
     log_level: str
     local_cpus: Optional[float]

@@ -10,6 +10,7 @@ from contextlib import suppress
 from json import loads
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Set
 
+from ..core import private_files
 from ..core.errors import (
     AuthenticationException,
     ServerUnavailableError,
@@ -138,8 +139,8 @@ class HomeServer:
 
     def _make_home(self) -> None:
         try:
-            os.makedirs(self.home, mode=0o700, exist_ok=True)
-            os.close(os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            private_files.make_home(self.home)
+            os.close(private_files.open_private(self._lock_path, os.O_RDWR))
         except OSError as error:
             raise ServerUnavailableError(
                 f"no server can be started in {self.home}: {error.strerror}",
@@ -159,9 +160,12 @@ class HomeServer:
         _require_server_packages(self.home)
         with suppress(FileNotFoundError):
             os.unlink(self._stopped_path)
-        with open(self.log_path, "ab", buffering=0) as log:
-            began = log.seek(0, os.SEEK_END)
-            pid = _spawn(self.home, log.fileno())
+        log = private_files.open_private(self.log_path, os.O_WRONLY | os.O_APPEND)
+        try:
+            began = os.lseek(log, 0, os.SEEK_END)
+            pid = _spawn(self.home, log)
+        finally:
+            os.close(log)
         while True:
             address = self._answering()
             if address is not None:
@@ -204,19 +208,10 @@ class HomeServer:
         return info if isinstance(info, dict) and info.get("url") else None
 
     def _token(self) -> Optional[str]:
-        path = os.path.join(self.home, "token")
-        try:
-            with open(path, encoding="utf-8") as file:
-                if os.fstat(file.fileno()).st_mode & 0o077:
-                    raise AuthenticationException(
-                        f"the token in {path} can be read by others and is not used",
-                        hint=f"chmod 600 {path}",
-                    )
-                return file.read().strip()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise AuthenticationException(f"the token in {path} cannot be read: {error}") from None
+        token = private_files.read_secret(os.path.join(self.home, "token"))
+        if token is not None:
+            private_files.check_home(self.home)
+        return token
 
 
 class _Patience:
