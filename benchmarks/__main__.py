@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import runs, snapshots, startup
+from benchmarks import flat, runs, snapshots, startup
 from benchmarks.measure import Row, print_table
 
-PARTS = {"runs": runs.rows, "snapshots": snapshots.rows, "startup": startup.rows}
+PARTS = {"runs": runs.rows, "snapshots": snapshots.rows, "startup": startup.rows, "flat": flat.rows}
 
 
 def main(names: list[str]) -> int:

@@ -129,6 +129,44 @@ def test_pages_follow_each_other_without_gaps_or_repeats(database: Database) -> 
     assert ids(database, order_by="submitted_at")[0] == "r0"
 
 
+def test_long_values_and_names_are_compared_whole(database: Database) -> None:
+    values = ["x" * 99, "x" * 100, "x" * 101, "x" * 150 + "a", "x" * 150 + "b"]
+    for number, value in enumerate(values):
+        add_run(database, f"r{number}", tags={"long": value}, display_name=value)
+    for number, value in enumerate(values):
+        assert ids(database, tags={"long": value}) == [f"r{number}"]
+        with database.read() as connection:
+            workspace = workspaces.get(connection, "w")
+            found = runs.starting_with(connection, workspace.id, value, 9)
+        assert [row.id for row in found] == [f"r{number}"]
+
+
+def test_filters_that_many_pass_are_walked_page_by_page(database: Database) -> None:
+    for number in range(130):
+        tags = {"model": "a", "half": str(number % 2)}
+        status = ("Queued", "Running", "Completed")[number % 3]
+        add_run(database, f"r{number:03}", tags=tags, status=status)
+    everything = [f"r{number:03}" for number in reversed(range(130))]
+    for wanted, expected in (
+        (Filter(tags={"model": "a"}), everything),
+        (Filter(tags={"model": None}), everything),
+        (Filter(tags={"model": "a", "half": "1"}), everything[::2]),
+        (Filter(statuses=["Queued", "Running"]), [r for r in everything if int(r[1:]) % 3 < 2]),
+        (Filter(statuses=["Completed"], tags={"model": "a"}, order_by="submitted_at"),
+            sorted(r for r in everything if int(r[1:]) % 3 == 2)),
+        (Filter(tags={"half": "0"}, order_by="-number"), everything[1::2]),
+    ):  # fmt: skip
+        seen: list[str] = []
+        cursor = None
+        while cursor or not seen:
+            got = page(database, wanted, limit=20, cursor=cursor)
+            seen += [run.id for run in got.items]
+            cursor = got.next_cursor
+            if cursor is None:
+                break
+        assert seen == expected, wanted
+
+
 def test_filters(database: Database) -> None:
     add_run(database, "r1", tags={"kind": "a", "x": "1"})
     add_run(database, "r2", tags={"kind": "b"}, experiment="other", type="azureml.scriptrun")

@@ -10,7 +10,7 @@ from wherry.core.errors import WherryError
 
 from .database import Database
 
-HEAD = "0002"
+HEAD = "0003"
 _LOCK = 0x57686572
 
 

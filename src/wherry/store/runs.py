@@ -23,10 +23,22 @@ from wherry.core import records
 from wherry.core.errors import ConflictError, NotFoundError, WherryError
 from wherry.core.lifecycle import CANCEL_REQUESTED, TERMINAL, TRANSITIONS, Reason, Status
 
+from . import tallies
 from .database import batches
-from .tables import events, experiments, labels, runs, workspaces
+from .tables import (
+    bytewise,
+    ending_of,
+    equals,
+    events,
+    experiments,
+    head_of,
+    labels,
+    runs,
+    workspaces,
+)
 
 TAG, PROPERTY = "tag", "property"
+_LAST_CHARACTER = "\U0010ffff"
 
 RunRow = Row[Any]
 
@@ -84,6 +96,7 @@ _QUEUED_TO_CANCEL = select(runs).where(
     runs.c.status == Status.QUEUED.value,
     runs.c.cancel_requested_at.is_not(None),
 )
+_OPEN = select(runs.c.status, func.count()).where(runs.c.ended_at.is_(None)).group_by(runs.c.status)
 _LABELS = select(labels).where(labels.c.run_seq.in_(bindparam("seqs", expanding=True)))
 _ADD_LABELS = insert(labels)
 _ADD_EVENT = insert(events)
@@ -97,6 +110,8 @@ def add(
 ) -> None:
     """A new run with its first event."""
     seq = connection.execute(_ADD, dict(fields)).scalar_one()
+    if Status(fields["status"]).terminal:
+        tallies.note(connection, fields["status"])
     _insert_labels(connection, seq, TAG, tags)
     _insert_labels(connection, seq, PROPERTY, properties)
     _record(
@@ -163,16 +178,32 @@ def by_key(connection: Connection, workspace_id: str, key: str) -> RunRow | None
 def starting_with(
     connection: Connection, workspace_id: str, prefix: str, limit: int
 ) -> list[RunRow]:
-    """Runs whose id begins with ``prefix``, or whose random ending or display name matches it."""
-    mine = _JOINED.where(runs.c.workspace_id == workspace_id).order_by(runs.c.seq.desc())
-    by_id = mine.where(runs.c.id.startswith(prefix, autoescape=True)).limit(limit)
-    found = list(connection.execute(by_id))
-    if found:
-        return found
-    by_name = mine.where(
-        runs.c.id.endswith("_" + prefix, autoescape=True) | (runs.c.display_name == prefix)
-    )
-    return list(connection.execute(by_name.limit(limit)))
+    """Runs whose id begins with ``prefix``, or whose random ending or display name matches it.
+
+    Each way is a question of its own, which an index answers.
+    """
+    mine = select(runs.c.seq).where(runs.c.workspace_id == workspace_id)
+    head, first = head_of(bytewise(runs.c.id)), prefix[:100]
+    by_id = mine.where(
+        head >= first,
+        head < first + _LAST_CHARACTER,
+        runs.c.id.startswith(prefix, autoescape=True),
+    ).order_by(head)
+    found = _seqs(connection, by_id.limit(limit))
+    if not found:
+        by_ending = mine.where(
+            ending_of(runs.c.id) == prefix.rpartition("_")[2],
+            runs.c.id.endswith("_" + prefix, autoescape=True),
+        )
+        by_name = mine.where(*equals(runs.c.display_name, prefix))
+        found = _seqs(connection, by_ending.limit(limit))
+        found |= _seqs(connection, by_name.order_by(runs.c.seq.desc()).limit(limit))
+    rows = _JOINED.where(runs.c.seq.in_(found)).order_by(runs.c.seq.desc()).limit(limit)
+    return list(connection.execute(rows)) if found else []
+
+
+def _seqs(connection: Connection, query: Select[Any]) -> set[int]:
+    return set(connection.execute(query).scalars())
 
 
 def move(
@@ -197,6 +228,10 @@ def move(
     if moved.rowcount != 1:
         raise StaleError(f"run {row.id} changed meanwhile")
     _record(connection, row.id, now, before, status, change)
+    if status.terminal:
+        tallies.note(connection, status.value)
+        if row.seq % tallies.FOLD_EVERY == 0:
+            tallies.fold(connection)
 
 
 def update_fields(connection: Connection, row: RunRow, changes: Mapping[str, Any]) -> None:
@@ -230,12 +265,13 @@ def silent_since(connection: Connection, before: datetime) -> list[RunRow]:
     Not those below another run: they live and end with it.
     """
     query = select(runs).where(
-        runs.c.target.is_(None),
-        runs.c.parent_id.is_(None),
+        runs.c.ended_at.is_(None),
         runs.c.status.in_([Status.RUNNING.value, Status.NOT_RESPONDING.value]),
+        runs.c.target.is_(None),
         runs.c.heartbeat_at < before,
     )
-    return list(connection.execute(query))
+    # Not asked for: SQLite would look at all runs without a parent.
+    return [row for row in connection.execute(query) if row.parent_id is None]
 
 
 def queue(connection: Connection, target: str, limit: int = 1000) -> list[int]:
@@ -319,14 +355,17 @@ def history(connection: Connection, run_id: str) -> list[records.Event]:
 
 def remove(connection: Connection, rows: Sequence[RunRow]) -> None:
     for row in rows:
+        if Status(row.status).terminal:
+            tallies.note(connection, row.status, -1)
         connection.execute(delete(labels).where(labels.c.run_seq == row.seq))
         connection.execute(delete(events).where(events.c.run_id == row.id))
         connection.execute(delete(runs).where(runs.c.seq == row.seq))
 
 
 def counts(connection: Connection) -> dict[str, int]:
-    rows = connection.execute(select(runs.c.status, func.count()).group_by(runs.c.status))
-    return {str(status): count for status, count in rows}
+    """How many runs are in each status. Those that have ended are not counted but known."""
+    live = {str(status): int(count) for status, count in connection.execute(_OPEN)}
+    return {**live, **tallies.every(connection)}
 
 
 def to_records(

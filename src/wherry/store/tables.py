@@ -21,9 +21,12 @@ from sqlalchemy import (
     UniqueConstraint,
     func,
     literal_column,
+    text,
     type_coerce,
 )
 from sqlalchemy.engine import Dialect
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator
 
 metadata = MetaData(
@@ -124,14 +127,65 @@ runs = Table(
     Index("ix_runs_experiment_id_seq", "experiment_id", "seq"),
     Index("ix_runs_target_status_seq", "target", "status", "seq"),
     Index("ix_runs_workspace_id_status_seq", "workspace_id", "status", "seq"),
-    Index("ix_runs_parent_id", "parent_id"),
-    Index("ix_runs_root_id", "root_id"),
+    Index("ix_runs_workspace_id_target_seq", "workspace_id", "target", "seq"),
+    Index("ix_runs_workspace_id_type_seq", "workspace_id", "type", "seq"),
+    Index("ix_runs_experiment_id_status_seq", "experiment_id", "status", "seq"),
+    Index("ix_runs_parent_id_seq", "parent_id", "seq"),
+    Index("ix_runs_snapshot_id", "snapshot_id"),
 )
+
+
+def _partial(name: str, condition: str, *columns: str) -> None:
+    """An index of the rows alone that questions about them look for."""
+    chosen = [runs.c[column] for column in columns]
+    Index(name, *chosen, sqlite_where=text(condition), postgresql_where=text(condition))
+
+
+_partial("ix_runs_listed", "parent_id IS NULL AND archived_at IS NULL", "workspace_id", "seq")
+_partial("ix_runs_archived", "archived_at IS NOT NULL", "workspace_id", "seq")
+_partial("ix_runs_open", "ended_at IS NULL", "status")
+_partial("ix_runs_canceling", "cancel_requested_at IS NOT NULL", "workspace_id", "status", "seq")
+_partial("ix_runs_canceling_on", "cancel_requested_at IS NOT NULL", "target", "status", "seq")
 
 
 def head_of(text: Any) -> ColumnElement[str]:
     """As much of a text as an index of PostgreSQL holds."""
     return func.substr(text, literal_column("1"), literal_column("100"))
+
+
+def equals(text: Any, value: str) -> list[ColumnElement[bool]]:
+    """Conditions that an index of the text's head serves.
+
+    Of a long text in two halves: told that the whole is equal, SQLite no longer sees the index'
+    expression.
+    """
+    head = head_of(text) == value[:100]
+    rest = func.substr(text, literal_column("101"))
+    return [head] if len(value) < 100 else [head, rest == value[100:]]
+
+
+class bytewise(FunctionElement[str]):
+    """A text that is compared byte by byte, whatever language the database was made for."""
+
+    type = String()
+    inherit_cache = True
+
+
+@compiles(bytewise)
+def _plain(element: bytewise, compiler: Any, **options: Any) -> str:
+    return str(compiler.process(element.clauses, **options))
+
+
+@compiles(bytewise, "postgresql")
+def _collated(element: bytewise, compiler: Any, **options: Any) -> str:
+    return f'({compiler.process(element.clauses, **options)} COLLATE "C")'
+
+
+def ending_of(run_id: Any) -> ColumnElement[str]:
+    """What follows the last underscore: by its random digits people know a run."""
+    others = func.replace(run_id, literal_column("'_'"), literal_column("''"))
+    head = func.length(func.rtrim(run_id, others))
+    return func.substr(run_id, head + literal_column("1"))
 
 
 def _or_zero(moment: Column[Any]) -> ColumnElement[int]:
@@ -151,6 +205,18 @@ Index("ix_runs_by_number", runs.c.workspace_id, ORDERS["number"], runs.c.seq)
 Index("ix_runs_by_started", runs.c.workspace_id, ORDERS["started_at"], runs.c.seq)
 Index("ix_runs_by_ended", runs.c.workspace_id, ORDERS["ended_at"], runs.c.seq)
 Index("ix_runs_by_display_name", runs.c.workspace_id, ORDERS["display_name"], runs.c.seq)
+Index("ix_runs_by_id", runs.c.workspace_id, head_of(bytewise(runs.c.id)))
+Index("ix_runs_by_ending", runs.c.workspace_id, ending_of(runs.c.id))
+
+# How many runs ended how: each end adds a row, and now and then they are summed up. One row that
+# everybody adds to would make everybody wait.
+tallies = Table(
+    "tallies",
+    metadata,
+    Column("id", _RowId, primary_key=True, autoincrement=True),
+    Column("status", String(20), nullable=False),
+    Column("change", Integer, nullable=False),
+)
 
 labels = Table(
     "run_labels",
