@@ -18,7 +18,7 @@ import uvloop
 from wherry.control.plane import Plane, open_plane
 from wherry.control.reconciler import claim_targets
 from wherry.core import private_files
-from wherry.core.errors import WherryError
+from wherry.core.errors import ServerUnavailableError, WherryError
 from wherry.core.records import iso
 from wherry.core.settings import FILE_NAME, Settings, home_of, resolve
 from wherry.core.version import API, VERSION
@@ -36,13 +36,22 @@ def main() -> int:
             format="%(asctime)s %(levelname)s %(name)s: %(message)s",
             stream=sys.stderr,
         )
+        logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)
         return _serve(settings)
     except WherryError as error:
-        log.error("%s", error)  # noqa: TRY400 - a sentence for people, no trace
-        return error.exit_code
+        return _fail(str(error))
     except OSError as error:
-        log.error("the server cannot start: %s", error)  # noqa: TRY400 - likewise
-        return WherryError.exit_code
+        place = f"{error.filename}: " if error.filename else ""
+        return _fail(place + (error.strerror or str(error)).lower())
+    except Exception as error:
+        log.exception("the server cannot start")
+        return _fail(f"unexpected {type(error).__name__}: {error}")
+
+
+def _fail(sentence: str) -> int:
+    """The last that is written: whoever started the server in the background repeats it."""
+    sys.stderr.write(f"\nerror: {sentence}\n")
+    return ServerUnavailableError.exit_code
 
 
 def _settings() -> Settings:
@@ -58,8 +67,10 @@ def _serve(settings: Settings) -> int:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            log.info("another server looks after %s", home)
-            return 0
+            raise ServerUnavailableError(
+                f"another server looks after {home}",
+                hint="wherry server status says how it is, wherry server stop ends it",
+            ) from None
         plane = open_plane(settings)
         claim_targets(plane)
         listener = _listen(settings, home / "server.json")
@@ -99,15 +110,23 @@ def _listen(settings: Settings, address_file: Path) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     last = _last_port(address_file)
     try:
-        listener.bind((settings.host, settings.port or last))
-    except OSError as error:
+        _bind(listener, settings.host, settings.port or last)
+    except ServerUnavailableError:
         if settings.port:
-            raise WherryError(
-                f"port {settings.port} of {settings.host} cannot be used: {error.strerror}",
-                hint="choose another with WHERRY_PORT, or leave it unset",
-            ) from None
-        listener.bind((settings.host, 0))
+            raise
+        _bind(listener, settings.host, 0)
     return listener
+
+
+def _bind(listener: socket.socket, host: str, port: int) -> None:
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        what = f"port {port} of {host}" if port else f"the address {host}"
+        raise ServerUnavailableError(
+            f"{what} cannot be used: {(error.strerror or str(error)).lower()}",
+            hint="WHERRY_HOST and WHERRY_PORT name the address; unset, any free port is taken",
+        ) from None
 
 
 def _last_port(address_file: Path) -> int:

@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import click
 
 from .ending import USAGE, Usage
+from .options import OneOf
 from .session import FORMATS, Session
 
 
@@ -35,6 +36,10 @@ class Command(click.Command):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             raise _unknown_option(error, self, ctx) from None
+        except click.UsageError as error:
+            if error.message.startswith(_TOO_MUCH):
+                raise _too_many_arguments(error, ctx) from None
+            raise
 
     def get_short_help_str(self, limit: int = 45) -> str:
         """The whole sentence: a long one goes on in the next line."""
@@ -104,7 +109,7 @@ def common_options() -> List[click.Parameter]:
         _option(
             ["-o", "--output"],
             _set_flag,
-            type=click.Choice(FORMATS),
+            type=OneOf(FORMATS),
             metavar="FORMAT",
             help="Print data as table (for people), json, yaml or tsv.",
         ),
@@ -135,7 +140,9 @@ def argument_for_run(name: str = "run_id", **options: Any) -> Callable[[Any], An
 
 def whole_number_option(*names: str, **options: Any) -> Callable[[Any], Any]:
     """An option that takes 0, 1, 2, ..."""
-    return click.option(*names, metavar="N", callback=_whole_number, **options)
+    return click.option(
+        *names, metavar="N", type=click.UNPROCESSED, callback=_whole_number, **options
+    )
 
 
 def completing(what: str) -> Any:
@@ -151,11 +158,10 @@ def completing(what: str) -> Any:
 
 def guess(name: str, known: Sequence[str]) -> str:
     """``; did you mean ...?`` where something known is close, else nothing."""
-    from difflib import get_close_matches
+    from ..core.nearest import did_you_mean, nearest
 
     bare = {each.lstrip("-"): each for each in known}
-    close = [bare[each] for each in get_close_matches(name.lstrip("-"), list(bare), 2, 0.6)]
-    return f"; did you mean {' or '.join(repr(each) for each in close)}?" if close else ""
+    return did_you_mean([bare[each] for each in nearest(name.lstrip("-"), bare, most=2)])
 
 
 def _write_options(
@@ -217,6 +223,19 @@ def _verb_of_a_noun(group: click.Group, ctx: click.Context, verb: str) -> str:
         if isinstance(below, click.Group) and verb in below.list_commands(ctx):
             return f"{noun} {verb}"
     return ""
+
+
+_TOO_MUCH = "Got unexpected extra argument"
+
+
+def _too_many_arguments(error: click.UsageError, ctx: click.Context) -> Usage:
+    words = error.message.partition("(")[2].rstrip(").")
+    found = Usage(
+        f"{ctx.command_path!r} cannot use {words!r}",
+        hint=f"{ctx.command_path} --help says what it takes",
+    )
+    found.ctx = ctx
+    return found
 
 
 def _unknown_option(error: click.NoSuchOption, command: click.Command, ctx: click.Context) -> Usage:

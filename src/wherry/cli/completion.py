@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from .command import Command, pass_session
+from .options import OneOf
 from .session import Session
 
 
@@ -16,7 +17,7 @@ from .session import Session
         "wherry completion fish > ~/.config/fish/completions/wherry.fish",
     ],
 )
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=OneOf(["bash", "zsh", "fish"]), metavar="bash|zsh|fish")
 @click.pass_context
 @pass_session
 def completion(session: Session, ctx: click.Context, shell: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from contextlib import suppress
@@ -9,7 +10,7 @@ from typing import List, Optional
 
 import click
 
-from ..core.errors import ConflictError, WherryError
+from ..core.errors import AuthenticationException, ConflictError, WherryError
 from .session import ReaderGone, Session
 
 OK, ERROR, USAGE, RUN_FAILED, UNREACHABLE, INTERRUPTED, READER_GONE = 0, 1, 2, 3, 4, 130, 141
@@ -58,11 +59,14 @@ def conclude(error: BaseException, session: Session) -> int:
     if isinstance(error, click.ClickException):
         tell(_sentence(error), None, session)
         return ERROR
+    if isinstance(error, AuthenticationException):
+        tell(error.message, session.way_in(error.hint), session)
+        return error.exit_code
     if isinstance(error, WherryError):
         tell(_told(error), error.hint, session)
         return error.exit_code
     if isinstance(error, OSError):
-        tell(_os_sentence(error), None, session)
+        tell(_os_sentence(error), _OS_REMEDIES.get(error.errno or 0), session)
         return ERROR
     hint = (
         None if session.debug else "this is a defect of Wherry: repeat with --debug and report it"
@@ -108,6 +112,17 @@ def _told(error: WherryError) -> str:
     lines: List[str] = [f"{meant} could be any of these runs:"]
     lines += [f"    {candidate}" for candidate in candidates[:10]]
     return "\n".join([*lines, "    ..."] if len(candidates) > 10 else lines)
+
+
+_OS_REMEDIES = {
+    errno.EACCES: "it belongs to someone else, or its mode forbids it: ls -l shows both",
+    errno.ENOSPC: "make room on that disk, or name another folder",
+    errno.EDQUOT: "make room there, or name another folder",
+    errno.EROFS: "name a folder that can be written to",
+    errno.EEXIST: "it is in the way: move it, or name another",
+    errno.ENOTDIR: "a file is where a folder should be: move it, or name another",
+    errno.EISDIR: "a folder is where a file should be: move it, or name another",
+}
 
 
 def _os_sentence(error: OSError) -> str:

@@ -103,7 +103,7 @@ def list_(
         "order_by": options["order_by"],
     }
     workspace = parent.experiment.workspace if parent else session.workspace
-    runs, more = newest(workspace, 50 if limit is None else limit, filters)
+    runs, more = newest(session, workspace, 50 if limit is None else limit, filters)
     show_list(session, runs, untold=more and limit is None)
 
 
@@ -239,7 +239,7 @@ def _canceled(record: Dict[str, Any]) -> str:
 
 
 def _files(files: List[Dict[str, Any]]) -> List[str]:
-    from ..core.resources import format_bytes
+    from ..core.sizes import format_bytes
 
     if not files:
         return []

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 import click
 
 from .command import Command, pass_session
+from .options import Existing
 from .session import Session
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     "--file",
     "path",
     required=True,
-    type=click.Path(exists=True, dir_okay=False),
+    type=Existing(folder=False),
+    metavar="FILE",
     help="The job, in the form of Azure ML's command jobs (CLI v2).",
 )
 @click.option(

@@ -10,6 +10,7 @@ import click
 
 from ..core.errors import NotFoundError
 from .command import Command, argument_for_run, pass_session
+from .options import Existing
 from .output import emit
 from .session import Session
 from .table import Column
@@ -32,7 +33,8 @@ _STYLES = {"+": {"fg": "green"}, "-": {"fg": "red"}, "@": {"fg": "cyan"}}
 @click.option("--files", "only_files", is_flag=True, help="Only which files differ.")
 @click.option(
     "--source",
-    type=click.Path(exists=True, file_okay=False),
+    type=Existing(folder=True),
+    metavar="DIRECTORY",
     default=".",
     help="Without a second run: the folder to compare with.  [default: the current one]",
 )

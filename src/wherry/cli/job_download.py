@@ -81,7 +81,7 @@ def _chosen(run: Any, names: Tuple[str, ...]) -> List[Dict[str, Any]]:
 
 
 def _fetch(session: Session, run: Any, files: List[Dict[str, Any]], folder: str) -> None:
-    from ..core.resources import format_bytes
+    from ..core.sizes import format_bytes
     from ..sdk.files import place_below
     from .progress import Progress
 
@@ -112,7 +112,7 @@ def _snapshot(session: Session, run: Any, path: Optional[str], listing: bool) ->
 
 
 def _columns() -> List[Column]:
-    from ..core.resources import format_bytes
+    from ..core.sizes import format_bytes
 
     return [
         Column("PATH", lambda file: str(file["path"])),

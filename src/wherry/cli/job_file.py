@@ -7,6 +7,7 @@ import re
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence
 
 from ..core.errors import UserErrorException
+from ..core.resources import Resources
 from .command import guess
 from .duration import parse_duration
 
@@ -80,18 +81,9 @@ def parse(fields: Mapping[str, Any], folder: str, where: str) -> Job:
 
 
 def _load(path: str) -> Dict[str, Any]:
-    import yaml
+    from .yaml_file import load
 
-    try:
-        with open(path, encoding="utf-8") as file:
-            fields = yaml.safe_load(file)
-    except UnicodeDecodeError:
-        raise UserErrorException(f"{path} is not a text file in UTF-8") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1}" if mark is not None else ""
-        problem = getattr(error, "problem", None) or "it is not YAML"
-        raise UserErrorException(f"{path}{place} cannot be read: {problem}") from None
+    fields = load(path)
     if not isinstance(fields, dict):
         raise UserErrorException(
             f"{path} does not describe a job", hint="it needs at least a line 'command: ...'"
@@ -113,7 +105,10 @@ def _set(fields: Dict[str, Any], change: str) -> None:
     for key in keys[:-1]:
         below = section.setdefault(key, {})
         if not isinstance(below, dict):
-            raise UserErrorException(f"--set {change!r}: {key!r} has no fields below it")
+            raise UserErrorException(
+                f"--set {change!r}: {key!r} has no fields below it",
+                hint=f"write it like --set {key}=...",
+            )
         section = below
     try:
         section[keys[-1]] = yaml.safe_load(text) if text else ""
@@ -129,7 +124,9 @@ def _check_fields(fields: Mapping[str, Any], where: str) -> None:
         )
     for name in map(str, fields):
         if name in _LATER and fields[name]:
-            raise UserErrorException(f"{where}: this version cannot do {name!r} yet")
+            raise UserErrorException(
+                f"{where}: this version cannot do {name!r} yet", hint="take it out of the file"
+            )
         if name not in _FIELDS and name not in _LATER:
             raise UserErrorException(
                 f"{where} has a field {name!r}, which a command job has not{guess(name, _FIELDS)}",
@@ -212,14 +209,21 @@ def _interpreter(environment: Any, folder: str, where: str) -> Optional[str]:
 def _resources(fields: Mapping[str, Any], where: str) -> Dict[str, Any]:
     wanted = dict(_section(fields, "resources", where))
     if wanted.pop("instance_count", 1) != 1:
-        raise UserErrorException(f"{where}: this version cannot use more than one instance")
+        raise UserErrorException(
+            f"{where}: this version cannot use more than one instance",
+            hint="leave out resources.instance_count",
+        )
     known = ("cpu", "memory", "gpu")
     for name in wanted:
         if name not in known:
             raise UserErrorException(
-                f"{where}: this version cannot ask for resources.{name}",
+                f"{where}: this version cannot ask for resources.{name}{guess(str(name), known)}",
                 hint="the fields are cpu, memory, gpu and instance_count",
             )
+    try:
+        Resources.parse(wanted)
+    except UserErrorException as error:
+        raise UserErrorException(f"{where}: {error.message}", hint=error.hint) from None
     return wanted
 
 
@@ -228,7 +232,8 @@ def _timeout(fields: Mapping[str, Any], where: str) -> Optional[float]:
     for name in limits:
         if name != "timeout":
             raise UserErrorException(
-                f"{where}: limits has no field {name!r}", hint="its field is timeout"
+                f"{where}: limits has no field {name!r}{guess(str(name), ['timeout'])}",
+                hint="its field is timeout",
             )
     given = limits.get("timeout")
     if given is None:
@@ -245,7 +250,10 @@ def _labels(fields: Mapping[str, Any], name: str, where: str) -> Dict[str, str]:
     found = {}
     for key, value in _section(fields, name, where).items():
         if isinstance(value, (dict, list)):
-            raise UserErrorException(f"{where}: {name}.{key} is not text")
+            raise UserErrorException(
+                f"{where}: {name}.{key} is {value!r}, which is not text",
+                hint=f"write it as {name}: {{{key}: text}}",
+            )
         shown = "" if value is None else value
         found[str(key)] = str(shown).lower() if isinstance(shown, bool) else str(shown)
     return found
@@ -256,7 +264,10 @@ def _section(fields: Mapping[str, Any], name: str, where: str) -> Mapping[str, A
     if section is None:
         return {}
     if not isinstance(section, dict):
-        raise UserErrorException(f"{where}: {name} must have fields, not {section!r}")
+        raise UserErrorException(
+            f"{where}: {name} is {section!r} and has no fields",
+            hint=f"write it as {name}: {{name: value}}",
+        )
     return section
 
 

@@ -6,7 +6,7 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Iterator, Optional, Type, cast
 
-from ..core.resources import format_bytes
+from ..core.sizes import format_bytes
 from .session import Session
 
 if TYPE_CHECKING:

@@ -8,6 +8,8 @@ import click
 
 from ..core.lifecycle import CANCEL_REQUESTED, Status
 from .command import Command, completing, pass_session, whole_number_option
+from .filters import check_filters
+from .options import OneOf
 from .output import emit
 from .run_view import list_columns, worth_showing
 from .session import Session
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from ..sdk.workspace import Workspace
 
 PAGE = 200
-STATUSES = click.Choice([each.value for each in Status] + [CANCEL_REQUESTED], case_sensitive=False)
+STATUSES = OneOf([each.value for each in Status] + [CANCEL_REQUESTED])
 
 
 @click.command(
@@ -60,12 +62,17 @@ def ps(
     filters: Dict[str, Any] = {"experiment": experiment, "status": list(statuses)}
     if everything:
         filters.update(archived="all", include_children=True)
-    runs, more = newest(session.workspace, 20 if limit is None else limit, filters)
+    runs, more = newest(session, session.workspace, 20 if limit is None else limit, filters)
     show(session, runs, untold=more and limit is None, archived=everything)
 
 
-def newest(workspace: Workspace, limit: int, filters: Dict[str, Any]) -> Tuple[List[Any], bool]:
-    """Records of at most ``limit`` runs (0: all), and whether there are more."""
+def newest(
+    session: Session, workspace: Workspace, limit: int, filters: Dict[str, Any]
+) -> Tuple[List[Any], bool]:
+    """Records of at most ``limit`` runs (0: all), and whether there are more.
+
+    That there are none because a name was mistyped is an error.
+    """
     found: List[Any] = []
     cursor: Optional[str] = None
     while True:
@@ -73,6 +80,8 @@ def newest(workspace: Workspace, limit: int, filters: Dict[str, Any]) -> Tuple[L
         page = workspace.list_runs(limit=wanted, cursor=cursor, **filters)
         found += page.items
         cursor = page.next_cursor
+        if not found:
+            check_filters(session.client, workspace.name, filters)
         if not cursor or (limit and len(found) >= limit):
             return found, bool(cursor)
 

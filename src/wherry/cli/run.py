@@ -9,6 +9,7 @@ import click
 from .command import Command, completing, pass_session, whole_number_option
 from .duration import duration_option
 from .ending import Usage
+from .options import Existing, size_option
 from .session import Session
 
 
@@ -75,7 +76,9 @@ def _positive(ctx: click.Context, param: click.Parameter, value: Any) -> Optiona
     metavar="N",
     help="CPUs that it needs.  [default: 1]",
 )
-@click.option("--memory", metavar="SIZE", help="Memory that it needs, such as 4GB.")
+@click.option(
+    "--memory", callback=size_option, metavar="SIZE", help="Memory that it needs, such as 4GB."
+)
 @whole_number_option("--gpu", help="GPUs that it needs.  [default: 0]")
 @click.option(
     "--timeout",
@@ -85,7 +88,8 @@ def _positive(ctx: click.Context, param: click.Parameter, value: Any) -> Optiona
 )
 @click.option(
     "--source",
-    type=click.Path(exists=True, file_okay=False),
+    type=Existing(folder=True),
+    metavar="DIRECTORY",
     help="The folder that is captured and that it runs in.  [default: the current folder if the "
     "script is in it, else the script's]",
 )
@@ -139,7 +143,8 @@ def pairs(option: str, texts: Sequence[str]) -> Dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not key or not equals:
-            raise Usage(f"{option} {text!r} has no '='", hint=f"write it as {option} name=value")
+            what = "name before the '='" if equals else "'='"
+            raise Usage(f"{option} {text!r} has no {what}", hint=f"write it as {option} name=value")
         found[key] = value
     return found
 

@@ -85,7 +85,10 @@ class Session:
     def choice(self) -> Choice:
         """The workspace of this call."""
         if self._choice is None:
+            from ..core.ids import check_name
+
             self._choice = choose_workspace(self.settings, lambda: self.client)
+            check_name("workspace", self._choice.name)
         return self._choice
 
     @property
@@ -109,6 +112,11 @@ class Session:
         from ..core.errors import NotFoundError, UserErrorException
 
         if text is not None:
+            if "/" in text:
+                raise NotFoundError(
+                    f"workspace {self.workspace.name!r} has no run {text!r}",
+                    hint="wherry ps lists the runs",
+                )
             try:
                 return self.workspace.resolve_run(text)
             except NotFoundError:
@@ -141,6 +149,22 @@ class Session:
         """All of them looked up before anything is done to the first."""
         found = {run.id: run for run in [self.run(text) for text in texts]}
         return list(found.values())
+
+    def way_in(self, hint: Optional[str]) -> Optional[str]:
+        """How to be let in by the server that this call talks to."""
+        with suppress(Exception):  # an error is being told already
+            server, home = self.settings.server, self.settings.home
+            if server:
+                return (
+                    f"WHERRY_TOKEN must hold the token of {server}: the file 'token' in the home "
+                    "of that server"
+                )
+            if hint and "WHERRY_HOME/token" in hint:
+                return (
+                    f"{home}/token is not the token that this server has: wherry server stop, "
+                    "and the next one takes it"
+                )
+        return hint
 
     def say(self, sentence: str) -> None:
         """Talk: to stderr, unless --quiet."""

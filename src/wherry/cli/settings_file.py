@@ -24,6 +24,7 @@ def change(name: str, value: Optional[str]) -> str:
         lines.append(f"{name} = {value}")
     text = "\n".join(lines) + "\n" if lines else ""
     if value is not None:
+        resolve({name: value}, {})
         resolve({}, {}, text)
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     part = f"{path}.{os.getpid()}"

@@ -91,7 +91,7 @@ def _below(path: str, folder: str) -> bool:
 
 
 def _missing(script: str, folder: str) -> UserErrorException:
-    from ..sdk.section import suggest
+    from ..core.nearest import suggest
 
     if os.path.isdir(os.path.join(folder, script)):
         return UserErrorException(
@@ -101,5 +101,7 @@ def _missing(script: str, folder: str) -> UserErrorException:
     near = os.path.dirname(os.path.join(folder, script))
     there = os.listdir(near) if os.path.isdir(near) else []
     scripts = [name for name in there if name.endswith((".py", ".sh", ".R"))]
-    guess = suggest(os.path.basename(script), scripts)
-    return UserErrorException(f"there is no script {script!r} in {folder}{guess}")
+    return UserErrorException(
+        f"there is no script {script!r} in {folder}{suggest(os.path.basename(script), scripts)}",
+        hint="name it by its path from there; --source names another folder",
+    )

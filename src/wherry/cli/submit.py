@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping
 
-from ..core.resources import format_bytes
+from ..core.sizes import format_bytes
 from ..sdk import submission
 from ..sdk.run import Run
 from ..sdk.script_run_config import ScriptRunConfig

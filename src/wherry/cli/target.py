@@ -6,7 +6,7 @@ from typing import Any, Dict, List
 
 import click
 
-from ..core.resources import format_bytes
+from ..core.sizes import format_bytes
 from .command import Group, pass_session
 from .output import emit
 from .session import Session

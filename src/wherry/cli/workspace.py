@@ -6,6 +6,8 @@ from typing import Any, List, Optional, Tuple
 
 import click
 
+from ..core.errors import ConflictError
+from ..core.ids import check_name
 from .command import Group, completing, pass_session
 from .duration import show_time
 from .output import emit
@@ -49,7 +51,12 @@ def create(
         "tags": pairs("--tag", tags),
         "exist_ok": exist_ok,
     }
-    record = session.client.post("/workspaces", json=body)
+    check_name("workspace", name)
+    try:
+        record = session.client.post("/workspaces", json=body)
+    except ConflictError as error:
+        hint = f"--exist-ok takes it as it is; wherry workspace use {name} works in it"
+        raise ConflictError(error.message, hint=hint) from None
     session.say(f"workspace {name} is there; 'wherry workspace use {name}' makes it the one in use")
     _emit_changed(session, record)
 
@@ -67,9 +74,7 @@ def list_(session: Session) -> None:
 @pass_session
 def show(session: Session, name: Optional[str]) -> None:
     """Show one workspace, by default the one in use."""
-    from ..sdk.client import quote
-
-    emit(session, session.client.get(f"/workspaces/{quote(name or session.choice.name)}"))
+    emit(session, session.client.get(_path(name or session.choice.name)))
 
 
 @workspace.command("use", examples=["wherry workspace use churn"])
@@ -77,15 +82,10 @@ def show(session: Session, name: Optional[str]) -> None:
 @pass_session
 def use(session: Session, name: str) -> None:
     """Work in this workspace from now on, unless an option or WHERRY_WORKSPACE says otherwise."""
-    from ..core.errors import NotFoundError
     from ..core.settings import ENV
-    from ..sdk.client import quote
     from .settings_file import change
 
-    try:
-        session.client.get(f"/workspaces/{quote(name)}")
-    except NotFoundError as error:
-        raise NotFoundError(error.message, hint=f"wherry workspace create {name}") from None
+    session.client.get(_path(name))
     change("workspace", name)
     session.say(f"workspace {name} is the one in use")
     if session.settings.origin("workspace") == ENV:
@@ -98,14 +98,17 @@ def use(session: Session, name: str) -> None:
 @pass_session
 def delete(session: Session, name: str, yes: bool) -> None:
     """Remove a workspace for good, with all of its runs."""
-    from ..sdk.client import quote
     from .job import confirm
 
-    path = f"/workspaces/{quote(name)}"
+    path = _path(name)
     session.client.get(path)
     confirm(f"Delete workspace {name} with all of its runs for good?", yes)
     session.client.delete(path)
     session.say(f"workspace {name} deleted")
+
+
+def _path(name: str) -> str:
+    return f"/workspaces/{check_name('workspace', name)}"
 
 
 def _columns(used: str) -> List[Column]:

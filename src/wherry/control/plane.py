@@ -21,8 +21,8 @@ from wherry.blobs.base import BlobStore, LogStore
 from wherry.blobs.folder import FolderBlobStore, FolderLogStore
 from wherry.core import private_files
 from wherry.core.errors import ServerUnavailableError, WherryError
-from wherry.core.resources import parse_bytes
 from wherry.core.settings import Settings
+from wherry.core.sizes import parse_bytes
 from wherry.drivers.base import Closing, Driver
 from wherry.drivers.local import LocalDriver
 from wherry.store import tokens, workspaces
@@ -126,7 +126,8 @@ def open_plane(settings: Settings) -> Plane:
     except SQLAlchemyError as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
         raise ServerUnavailableError(
-            f"the database {database.name} cannot be used: {str(cause).strip()}"
+            f"the database {database.name} cannot be used: {_first_line(cause)}",
+            hint="WHERRY_DATABASE_URL names another; empty, it is a file in WHERRY_HOME",
         ) from None
     plane = Plane(
         settings=settings,
@@ -148,6 +149,10 @@ def _sqlite(path: Path) -> str:
     if not path.exists():  # made here, for its mode: what SQLite puts beside it gets the same
         os.close(private_files.open_private(str(path), os.O_RDWR))
     return sqlite_url(path)
+
+
+def _first_line(cause: object) -> str:
+    return str(cause).strip().split("\n")[0]
 
 
 def _blobs(folder: Path) -> FolderBlobStore:

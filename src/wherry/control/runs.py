@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from wherry.core.errors import ConflictError, NotFoundError, UserErrorException
 from wherry.core.lifecycle import Decision, ExitRecord, Reason, Status
+from wherry.core.nearest import suggest
 from wherry.core.records import Page, Run
 from wherry.store import attempts, files, listing, runs, tracking, workspaces
 
@@ -20,6 +21,7 @@ from .settle import finish
 from .waiting import Queues, explain
 
 _ENDS = {"Completed", "Failed", "Canceled"}
+_GUESSED = 200
 _MAX_NAME = 10_000
 _UNSTARTED = {Status.NOT_STARTED.value, Status.QUEUED.value}
 
@@ -63,8 +65,10 @@ def resolve(plane: Plane, workspace_name: str, text: str) -> Run:
         if len(found) == 1:
             return record(connection, found[0])
         if not found:
+            known = runs.newest_names(connection, workspace.id, _GUESSED)
             raise NotFoundError(
-                f"workspace {workspace_name!r} has no run {text!r}", hint="wherry ps lists the runs"
+                f"workspace {workspace_name!r} has no run {text!r}{suggest(text, known)}",
+                hint="wherry ps lists the runs",
             )
         candidates = [row.id for row in found]
         more = " and more" if len(found) > 10 else ""

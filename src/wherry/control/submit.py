@@ -12,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from wherry.core.errors import ComputeTargetException, NotFoundError, UserErrorException
 from wherry.core.ids import check_name, check_run_id, new_run_id, new_uuid
 from wherry.core.lifecycle import Status
+from wherry.core.nearest import suggest
 from wherry.core.placement import Placement
 from wherry.core.records import Run, Workspace
 from wherry.core.specs import RunSpec
@@ -127,7 +128,7 @@ def check(plane: Plane, spec: RunSpec, *, dry_run: bool = False) -> Any:
     driver = plane.drivers.get(spec.target)
     if driver is None:
         raise ComputeTargetException(
-            f"there is no compute target {spec.target!r}",
+            f"there is no compute target {spec.target!r}{suggest(spec.target, plane.drivers)}",
             hint=f"the targets are: {', '.join(sorted(plane.drivers))}",
         )
     if spec.script and not dry_run and spec.script not in trees.paths(plane, spec.snapshot_id):
@@ -139,7 +140,11 @@ def check(plane: Plane, spec: RunSpec, *, dry_run: bool = False) -> Any:
         interpreter = spec.environment.interpreter_path or None
         refusal = driver.refuse(spec.resources, interpreter if spec.script else None)
         if refusal:
-            raise UserErrorException(refusal)
+            raise UserErrorException(
+                f"target {spec.target!r} cannot run it: {refusal}",
+                hint="ask for less, or name another target or interpreter; wherry target list "
+                "shows what there is",
+            )
     return driver
 
 

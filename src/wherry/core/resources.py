@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Any, Mapping, Optional, Union
+from typing import Any, Mapping, Optional
 
 from .errors import UserErrorException
-
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_BINARY_UNITS = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\Z", re.IGNORECASE)
+from .sizes import format_bytes, parse_bytes
 
 
-def parse_bytes(text: Union[str, int]) -> int:
-    """A size in bytes: ``4GB``, ``512Mi``, ``1500000``."""
-    if isinstance(text, int) and not isinstance(text, bool):
-        return text
-    match = _SIZE.match(str(text).strip())
-    if not match:
-        raise UserErrorException(f"{text!r} is not a size", hint="write it like 4GB or 512Mi")
-    unit = (match.group(2) or "").lower()
-    return int(float(match.group(1)) * {**_UNITS, **_BINARY_UNITS}[unit])
-
-
-def format_bytes(count: float) -> str:
-    """A size for people, in decimal units."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(count) < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
+def _number(name: str, value: Any) -> float:
+    try:
+        if not isinstance(value, bool) and (name != "gpu" or float(value) == int(value)):
+            return float(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    whole = "a whole number" if name == "gpu" else "a number"
+    raise UserErrorException(
+        f"resources.{name} is {value!r}, which is not {whole}", hint=f"such as: {name}: 2"
+    )
 
 
 @dataclass(frozen=True)
@@ -53,12 +41,9 @@ class Resources:
                 f"resources have no field {sorted(fields)[0]!r}",
                 hint="the fields are cpu, memory and gpu",
             )
-        try:
-            wanted = cls(cpu=float(cpu), memory_bytes=parse_bytes(memory), gpu=int(gpu))
-        except (TypeError, ValueError, OverflowError):
-            raise UserErrorException(
-                f"resources cpu={cpu!r}, gpu={gpu!r} are not numbers"
-            ) from None
+        wanted = cls(
+            cpu=_number("cpu", cpu), memory_bytes=parse_bytes(memory), gpu=int(_number("gpu", gpu))
+        )
         finite = wanted.cpu == wanted.cpu and wanted.cpu < 1e6 and wanted.memory_bytes < 2**62
         if wanted.cpu <= 0 or wanted.memory_bytes < 0 or not 0 <= wanted.gpu < 10**6 or not finite:
             raise UserErrorException(

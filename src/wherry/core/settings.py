@@ -6,6 +6,8 @@ import os.path
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from .errors import UserErrorException
+from .nearest import suggest
+from .sizes import parse_bytes
 
 FLAG, ENV, FILE, DEFAULT = "flag", "environment", "file", "default"
 FILE_NAME = "config"
@@ -39,7 +41,7 @@ SETTINGS: Tuple[Setting, ...] = (
     Setting("log_level", "WHERRY_LOG_LEVEL", "level", "info", "how much the server writes"),
     Setting("local_cpus", "WHERRY_LOCAL_CPUS", "count", None, "CPUs of target local; empty: all"),
     Setting(
-        "local_memory", "WHERRY_LOCAL_MEMORY", "text", "", "memory of target local; empty: all"
+        "local_memory", "WHERRY_LOCAL_MEMORY", "size", "", "memory of target local; empty: all"
     ),
     Setting("local_gpus", "WHERRY_LOCAL_GPUS", "whole", None, "GPUs of target local; empty: all"),
     Setting("cancel_grace_s", "WHERRY_CANCEL_GRACE_S", "seconds", 10.0, "from SIGTERM to SIGKILL"),
@@ -132,8 +134,8 @@ def read_file(text: str) -> Dict[str, str]:
             parser.read_string("[wherry]\n" + text)
     except configparser.Error as error:
         raise UserErrorException(
-            f"the settings file cannot be read: {str(error).splitlines()[0]}",
-            hint="write one 'name = value' on each line",
+            f"the settings file cannot be read: {_reason(error)}",
+            hint="write one 'name = value' on each line, and each name once",
         ) from None
     found: Dict[str, str] = dict(parser.defaults())
     for section in parser.sections():
@@ -142,10 +144,18 @@ def read_file(text: str) -> Dict[str, str]:
     for name in found:
         if name not in names:
             raise UserErrorException(
-                f"the settings file has {name!r}, which is no setting there",
+                f"the settings file has {name!r}, which is no setting there{suggest(name, names)}",
                 hint=f"the settings are {', '.join(sorted(names))}",
             )
     return found
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong, as far as a parser's error says it."""
+    name, bad = getattr(error, "option", None), getattr(error, "errors", None)
+    if name:
+        return f"it has {name!r} twice"
+    return f"{bad[0][1]!s} is not understood" if bad else str(error).splitlines()[0]
 
 
 def _first(
@@ -183,9 +193,26 @@ def _path(raw: Any) -> str:
 
 
 def _url(raw: Any) -> str:
+    from urllib.parse import urlsplit  # only those who name a server pay for it
+
     text = str(raw).strip().rstrip("/")
-    if text and not text.startswith(("http://", "https://")):
+    try:
+        parts = urlsplit(text)
+        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # such as a port that is no number
+        good = False
+    if text and not good:
         raise ValueError("is no address: write it like http://host:port")
+    return text
+
+
+def _size(raw: Any) -> str:
+    text = str(raw).strip()
+    try:
+        if text:
+            parse_bytes(text)
+    except UserErrorException:
+        raise ValueError("is not a size: write it like 4GB or 512Mi") from None
     return text
 
 
@@ -219,6 +246,7 @@ def _choice(*choices: str) -> Callable[[Any], str]:
 _KINDS: Dict[str, Callable[[Any], Any]] = {
     "text": lambda raw: str(raw).strip(),
     "path": _path,
+    "size": _size,
     "url": _url,
     "seconds": lambda raw: _number(raw, 0, 1e9, "a number of seconds"),
     "count": lambda raw: _number(raw, 0, 1e6, "a number from 0 up"),

@@ -73,7 +73,7 @@ class LocalDriver:
         # Asking for GPUs is slow on some machines, and most runs want none.
         owned = self._owned(len(self._devices()) if resources.gpu else 0)
         if not resources.fits(owned):
-            return f"the run asks for {resources}, this machine has {owned}"
+            return f"it asks for {resources}, this machine has {owned}"
         return None
 
     def render(self, launch: Launch) -> str:

@@ -7,9 +7,9 @@ from typing import Any, Dict, List, Mapping, Optional
 import wherry  # the lazy surface: see run.py
 
 from ..core.errors import ComputeTargetException
+from ..core.nearest import suggest
 from ..core.resources import Resources
 from . import display
-from .section import suggest
 
 
 class ComputeTarget:

@@ -9,6 +9,7 @@ import wherry  # the lazy surface: see run.py
 
 from ..core.errors import NotFoundError, UserErrorException
 from ..core.ids import check_name
+from ..core.nearest import suggest
 from . import display, listing
 from .client import quote
 from .console import say
@@ -16,7 +17,6 @@ from .ignore import left_out_by_default
 from .interactive import ClientRecorder, begin, drive
 from .run import Run
 from .script_run_config import ScriptRunConfig
-from .section import suggest
 from .settings import load
 from .submission import plan, submit, submit_many
 from .values import texts

@@ -7,10 +7,10 @@ import shlex
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from ..core.errors import RunConfigurationException, UserErrorException
+from ..core.nearest import suggest
 from ..core.resources import Resources
 from .environment import Environment, check, interpreter_of
 from .run_configuration import DockerConfiguration, RunConfiguration
-from .section import suggest
 
 
 class ScriptRunConfig:

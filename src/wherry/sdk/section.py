@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+from typing import Any
+
+from ..core.nearest import suggest
 
 
 class Section:
@@ -29,11 +31,3 @@ class Section:
             f"{name}={value!r}" for name, value in vars(self).items() if not name.startswith("_")
         )
         return f"{type(self).__name__}({shown})"
-
-
-def suggest(name: str, known: Iterable[str]) -> str:
-    """``; did you mean 'x'?`` where something known is close, else nothing."""
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, list(known), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""

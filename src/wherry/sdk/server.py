@@ -50,6 +50,7 @@ class HomeServer:
         self.log_path = os.path.join(home, "server.log")
         self._stopped_path = os.path.join(home, "stopped")
         self._lock_path = os.path.join(home, "start.lock")
+        self._token_path = os.path.join(home, "token")
         self._timeout_s = start_timeout_s
 
     def find(self) -> Optional[Address]:
@@ -65,6 +66,7 @@ class HomeServer:
         address = self._answering()
         if address is not None:
             return address
+        self._check_token()
         self._make_home()
         deadline = time.monotonic() + self._timeout_s
         patience = _Patience()
@@ -142,8 +144,9 @@ class HomeServer:
             private_files.make_home(self.home)
             os.close(private_files.open_private(self._lock_path, os.O_RDWR))
         except OSError as error:
+            reason = (error.strerror or str(error)).lower()
             raise ServerUnavailableError(
-                f"no server can be started in {self.home}: {error.strerror}",
+                f"no server can be started in {self.home}: {reason}",
                 hint="WHERRY_HOME names another folder, WHERRY_SERVER a server that runs",
             ) from None
 
@@ -174,21 +177,44 @@ class HomeServer:
                 address = self._answering()  # another server may hold the home
                 if address is not None:
                     return address
-                raise self._failed("ended at once", began)
+                raise self._failed(began)
             if time.monotonic() > deadline:
-                raise self._failed(f"did not answer within {self._timeout_s:.0f} s", began)
+                raise self._late()
             patience.tell(f"starting the Wherry server for {self.home} ...")
             time.sleep(0.02)
 
-    def _failed(self, what: str, began: int) -> ServerUnavailableError:
+    def _failed(self, began: int) -> ServerUnavailableError:
+        """In the words with which the server ended."""
         with open(self.log_path, "rb") as file:
             file.seek(began)
-            lines = file.read().decode("utf-8", "replace").strip().splitlines()
-        said = "\n".join(f"    {line}" for line in lines[-15:])
+            log = file.read().decode("utf-8", "replace").strip()
+        said = log.rpartition("error: ")[2] if "error: " in log else "".join(log.splitlines()[-1:])
+        sentence, _, hint = said.partition("\n\nhint: ")
+        if not sentence:
+            full = not os.statvfs(self.home).f_bavail
+            sentence = "its disk is full" if full else "it ended at once"
+            hint = "make room there, or name another folder with WHERRY_HOME" if full else ""
         return ServerUnavailableError(
-            f"the Wherry server for {self.home} {what}" + (f":\n{said}" if said else ""),
-            hint=f"the whole log is {self.log_path}",
+            f"no server can be started in {self.home}: {sentence}",
+            hint=hint or f"its log is {self.log_path}",
         )
+
+    def _late(self) -> ServerUnavailableError:
+        return ServerUnavailableError(
+            f"the server of {self.home} did not answer within {self._timeout_s:g} s",
+            hint=f"it goes on starting: repeat the command later, or look into {self.log_path}; "
+            "WHERRY_START_TIMEOUT_S is how long to wait",
+        )
+
+    def _check_token(self) -> None:
+        """A server that runs made its token before it told its address."""
+        status = self.status()
+        if status.running and self._token() is None:
+            raise AuthenticationException(
+                f"the server of {self.home} runs (process {status.pid}), but the file "
+                f"{self._token_path} with its token is gone",
+                hint="wherry server stop; the next server makes a new token",
+            )
 
     def _ask_to_stop(self, address: Address, pid: int) -> None:
         client = Client(address, timeout_s=5.0)
@@ -208,7 +234,7 @@ class HomeServer:
         return info if isinstance(info, dict) and info.get("url") else None
 
     def _token(self) -> Optional[str]:
-        token = private_files.read_secret(os.path.join(self.home, "token"))
+        token = private_files.read_secret(self._token_path)
         if token is not None:
             private_files.check_home(self.home)
         return token
@@ -286,8 +312,9 @@ def _require_server_packages(home: str) -> None:
     for name in ("wherry.api", "fastapi", "sqlalchemy", "uvicorn"):
         if find_spec(name) is None:
             raise ServerUnavailableError(
-                f"no server is running for {home}, and this Python has no {name} to start one",
-                hint="pip install 'wherry[server]', or set WHERRY_SERVER to a server that runs",
+                f"no server is running for {home}, and {sys.executable} has no {name} to start one",
+                hint="pip install 'wherry[server]' (with Python 3.11 or newer), or set "
+                "WHERRY_SERVER to a server that runs",
             )
 
 

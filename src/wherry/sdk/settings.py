@@ -78,5 +78,11 @@ def _file_text(path: str) -> Optional[str]:
             return file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserErrorException(f"the settings file {path} cannot be read: {error}") from None
+    except UnicodeDecodeError:
+        reason = "it is not a text file in UTF-8"
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+    raise UserErrorException(
+        f"the settings file {path} cannot be read: {reason}",
+        hint="move it away, or write one 'name = value' on each line",
+    )

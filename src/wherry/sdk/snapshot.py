@@ -28,7 +28,7 @@ from typing import (
 from urllib.parse import quote
 
 from ..core.errors import SnapshotException
-from ..core.resources import format_bytes
+from ..core.sizes import format_bytes
 from ..core.snapshots import (
     FileEntry,
     Notice,

@@ -191,7 +191,8 @@ def _connect(url: str, timeout_s: float) -> _Link:
         connection.connect()
     except (OSError, HTTPException) as error:
         connection.close()
-        raise Unreachable(str(error), sent=False) from error
+        reason = getattr(error, "strerror", None) or str(error)
+        raise Unreachable(str(reason).lower(), sent=False) from error
     connection.sock.settimeout(timeout_s)
     whole = proxy and not secure  # a plain proxy is told the whole address
     return _Link(connection, url, (f"http://{parts.netloc}" if whole else "") + parts.path)

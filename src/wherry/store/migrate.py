@@ -7,6 +7,7 @@ from pathlib import Path
 from sqlalchemy import Connection, inspect, text
 
 from wherry.core.errors import WherryError
+from wherry.core.version import VERSION
 
 from .database import Database
 
@@ -33,8 +34,10 @@ def migrate(database: Database, revision: str = HEAD) -> None:
         known = {revision.revision for revision in script.walk_revisions()}
         if present is not None and present not in known:
             raise WherryError(
-                f"the database is at revision {present}, which this version does not know",
-                hint="it was written by a newer Wherry: upgrade this one",
+                f"the database {database.name} is at revision {present}, which Wherry {VERSION} "
+                "does not know",
+                hint="a newer Wherry has written it: pip install --upgrade 'wherry[server]', or "
+                "name another folder with WHERRY_HOME",
             )
         config.attributes["connection"] = connection
         command.upgrade(config, revision)

@@ -206,6 +206,13 @@ def _seqs(connection: Connection, query: Select[Any]) -> set[int]:
     return set(connection.execute(query).scalars())
 
 
+def newest_names(connection: Connection, workspace_id: str, limit: int) -> list[str]:
+    """What the newest runs may be called by."""
+    mine = select(runs.c.id, runs.c.display_name).where(runs.c.workspace_id == workspace_id)
+    rows = list(connection.execute(mine.order_by(runs.c.seq.desc()).limit(limit)))
+    return [row.display_name for row in rows if row.display_name] + [row.id for row in rows]
+
+
 def move(
     connection: Connection, row: RunRow, status: Status, now: datetime, change: Change = NO_CHANGE
 ) -> None:

@@ -11,10 +11,12 @@ from sqlalchemy.exc import IntegrityError
 
 from wherry.core.errors import ConflictError, NotFoundError
 from wherry.core.ids import new_uuid
+from wherry.core.nearest import suggest
 from wherry.core.records import Experiment, Workspace
 
 from .tables import experiments, runs, snapshots, workspaces
 
+_GUESSED = 1000
 _BY_NAME = select(workspaces).where(workspaces.c.name == bindparam("called"))
 _EXPERIMENT = select(experiments).where(
     experiments.c.workspace_id == bindparam("workspace"), experiments.c.name == bindparam("called")
@@ -49,9 +51,14 @@ def get(connection: Connection, name: str) -> Workspace:
     workspace = find(connection, name)
     if workspace is None:
         raise NotFoundError(
-            f"there is no workspace {name!r}", hint=f"make it with: wherry workspace create {name}"
+            f"there is no workspace {name!r}{suggest(name, _names(connection))}",
+            hint=f"make it with: wherry workspace create {name}",
         )
     return workspace
+
+
+def _names(connection: Connection) -> list[str]:
+    return [row.name for row in connection.execute(select(workspaces.c.name).limit(_GUESSED))]
 
 
 def every(connection: Connection) -> list[Workspace]:

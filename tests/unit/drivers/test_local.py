@@ -404,7 +404,7 @@ def test_a_run_that_could_never_start_is_refused(root: Path, tmp_path: Path) -> 
     assert driver.refuse(one, "/no/python") == missing
     assert driver.refuse(one, str(plain)) == f"{plain} on this machine is not an executable file"
     assert driver.refuse(Resources(5.0), None) == (
-        "the run asks for 5 CPUs, this machine has 4 CPUs, 8.0 GB of memory"
+        "it asks for 5 CPUs, this machine has 4 CPUs, 8.0 GB of memory"
     )
     assert driver.refuse(Resources(1.0, 9 * 10**9), None)
     assert driver.refuse(Resources(1.0, 0, 1), None)
