@@ -279,8 +279,9 @@ def test_attempts(database: Database) -> None:
         assert [each.id for each in attempts.active(connection, "local")] == ["a1"]
         attempts.change(connection, "a1", {"ended_at": NOW})
         assert attempts.active(connection, "local") == []
-        assert attempts.to_release(connection, "local", NOW, 5) == []
-        due = attempts.to_release(connection, "local", NOW + timedelta(seconds=1), 5)
+        assert attempts.to_release(connection, "local", NOW, NOW, 5) == []
+        later = NOW + timedelta(seconds=1)
+        due = attempts.to_release(connection, "local", later, later, 5)
         assert [each.id for each in due] == ["a1"]
         attempts.remove(connection, ["r1"])
         assert attempts.find(connection, "a1") is not None  # not released yet
@@ -406,7 +407,7 @@ def test_a_pass_of_the_reconciler_reads_by_index(tmp_path: Path) -> None:
     def look() -> None:
         with database.read() as connection:
             attempts.active(connection, "local")
-            attempts.to_release(connection, "local", NOW, 200)
+            attempts.to_release(connection, "local", NOW, NOW, 200)
             runs.queued(connection, "local", 1)
             runs.queue(connection, "local")
 

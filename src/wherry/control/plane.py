@@ -29,6 +29,7 @@ from wherry.store import tokens, workspaces
 from wherry.store.database import Database, sqlite_url
 from wherry.store.migrate import migrate
 
+from .hearing import Hearing
 from .recent import Recent
 from .signals import Signals
 
@@ -65,6 +66,7 @@ class Plane:
     hint_queued: Callable[[str], None] = lambda _target: None
     started_at: datetime = field(default_factory=_now)
     attentive_since: datetime = field(default_factory=_now)
+    hearing: Hearing = field(default_factory=Hearing)
     last_pass: datetime | None = None
     good_attempts: dict[str, datetime] = field(default_factory=dict)
     recent_paths: Recent[frozenset[str]] = field(default_factory=lambda: Recent(32))

@@ -24,6 +24,7 @@ from wherry.store import attempts, leases, runs
 
 from . import launch
 from .exits import exit_record
+from .hearing import CANCELED, GONE
 from .plane import ABSENCE, Plane
 from .reports import log_key
 from .settle import finish, settle
@@ -129,8 +130,9 @@ class Reconciler:
     def _notice_absence(self) -> None:
         """Nobody was heard while this process was suspended: their silence starts anew."""
         now = self._plane.now()
-        if self._last_tick is None or now - self._last_tick > ABSENCE:
+        if self._last_tick is None or not timedelta(0) <= now - self._last_tick <= ABSENCE:
             self._plane.attentive_since = now
+            self._plane.hearing.was_away()
         self._last_tick = self._plane.last_pass = now
 
     @contextmanager
@@ -229,13 +231,14 @@ class Reconciler:
         """First ask, and after the grace insist."""
         wanted = [each for each in started if each.cancel_requested_at is not None]
         now = self._plane.now()
-        patience = timedelta(seconds=self._plane.settings.cancel_grace_s + FORCE_MARGIN_S)
+        patience_s = self._plane.settings.cancel_grace_s + FORCE_MARGIN_S
         for attempt in wanted:
+            asked_s = self._plane.hearing.lasting_s(attempt.id, CANCELED)
             with self._alone(attempt):
                 if attempt.cancel_sent_at is None:
                     self._driver.cancel(Handle(attempt.handle))
                     self._note({attempt.id: {"cancel_sent_at": now}})
-                elif now - attempt.cancel_sent_at > patience:
+                elif asked_s > patience_s:
                     self._driver.cancel(Handle(attempt.handle), force=True)
                     if attempt.force_sent_at is None:
                         self._note({attempt.id: {"force_sent_at": now}})
@@ -288,8 +291,7 @@ class Reconciler:
         return due
 
     def _quiet(self, attempt: Any) -> bool:
-        heard = attempt.heartbeat_at or attempt.created_at
-        return bool((self._plane.now() - heard).total_seconds() > QUIET_S)
+        return self._plane.hearing.quiet_s(attempt.id) > QUIET_S
 
     def _keep(self, connection: Any, attempt: Any, observation: Observation) -> None:
         changes: dict[str, Any] = {
@@ -300,6 +302,7 @@ class Reconciler:
             changes["gone_since"] = attempt.gone_since or self._plane.now()
         elif observation.phase is not Phase.UNKNOWN:
             changes["gone_since"] = None
+            self._plane.hearing.over(attempt.id, GONE)
         known = attempt.exit is not None
         if observation.exit is not None and observation.phase is Phase.EXITED and not known:
             changes["exit"] = dict(exit_record(observation.exit.__dict__).__dict__)
@@ -327,11 +330,12 @@ class Reconciler:
         self._forget_clients()
 
     def _release(self) -> None:
-        before = self._plane.now() - timedelta(seconds=RELEASE_AFTER_S)
+        now = self._plane.now()
+        before = now - timedelta(seconds=RELEASE_AFTER_S)
         with self._plane.database.read() as connection:
             ended = [
                 attempt
-                for attempt in attempts.to_release(connection, self._target, before, 200)
+                for attempt in attempts.to_release(connection, self._target, before, now, 200)
                 # Without a handle it is adopted first, unless its run is gone.
                 if attempt.handle is not None or runs.find(connection, attempt.run_id) is None
             ]
@@ -344,6 +348,7 @@ class Reconciler:
     def _clear(self, attempt: Any, seen: Mapping[Handle, Observation]) -> bool:
         """Whether nothing of the attempt is left on the target."""
         self._looked_at.pop(attempt.id, None)
+        self._plane.hearing.forget(attempt.id)
         cleared = False
         with self._alone(attempt):
             handle = Handle(attempt.handle or "")

@@ -37,6 +37,8 @@ def report(plane: Plane, attempt_id: str, fields: Mapping[str, Any]) -> dict[str
     with plane.write() as connection:
         attempt = attempts.get(connection, attempt_id)
         changes["heartbeat_at"] = plane.now()
+        if attempt.ended_at is None:
+            plane.hearing.heard(attempt_id)
         if attempt.exit is not None:
             changes.pop("exit", None)
         attempts.change(connection, attempt_id, changes)

@@ -22,6 +22,7 @@ from wherry.core.lifecycle import (
 from wherry.store import attempts, runs
 from wherry.store.runs import Change
 
+from .hearing import GONE
 from .plane import Plane
 
 
@@ -83,14 +84,11 @@ def _times(
 
 
 def facts(plane: Plane, attempt: Any) -> Facts:
-    now = plane.now()
-    gone_for = (now - attempt.gone_since).total_seconds() if attempt.gone_since else 0.0
-    # A server that was away must not count its own absence as the runner's silence.
-    heard = max(attempt.heartbeat_at or attempt.created_at, plane.attentive_since)
+    gone = attempt.gone_since is not None
     return Facts(
         stage=Stage(attempt.stage) if attempt.stage else None,
         exit=ExitRecord.parse(attempt.exit) if attempt.exit else None,
         phase=Phase(attempt.phase),
-        gone_for_s=gone_for,
-        silent_for_s=(now - heard).total_seconds(),
+        gone_for_s=plane.hearing.lasting_s(attempt.id, GONE) if gone else 0.0,
+        silent_for_s=plane.hearing.silent_s(attempt.id),
     )

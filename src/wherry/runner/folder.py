@@ -37,7 +37,12 @@ class Folder:
             handle = os.open(f"{self.path}/started", flags, 0o600)
         except FileExistsError:
             return False
-        facts = {"pid": os.getpid(), "started_at": started_at, "identity": _identity()}
+        facts = {
+            "pid": os.getpid(),
+            "started_at": started_at,
+            "clock": time.monotonic(),
+            "identity": _identity(),
+        }
         try:
             os.write(handle, dumps(facts).encode())
         except OSError as error:
@@ -70,6 +75,11 @@ class Folder:
         """When the first runner began, by its own clock."""
         started_at = _read_object(f"{self.path}/started").get("started_at")
         return started_at if isinstance(started_at, (int, float)) else None
+
+    def age_s(self) -> float:
+        """How long ago the first runner began, by the clock that nobody sets."""
+        clock = _read_object(f"{self.path}/started").get("clock")
+        return time.monotonic() - clock if isinstance(clock, (int, float)) else 0.0
 
     def exit_record(self) -> Optional[Dict[str, Any]]:
         return _read_object(self._exit) or None

@@ -24,7 +24,7 @@ _LONGEST_S = 1.0
 def outlive(folder: Folder, manifest: Mapping[str, Any], signals: Signals) -> Dict[str, Any]:
     """Wait until nothing of the attempt is left; its exit record, for want of a better one."""
     started_at = folder.started_at()
-    watch = _Watch(manifest, signals, started_at)
+    watch = _Watch(manifest, signals, folder.age_s())
     watch.run()
     return {
         "exit_code": None,
@@ -44,16 +44,14 @@ def outlive(folder: Folder, manifest: Mapping[str, Any], signals: Signals) -> Di
 class _Watch:
     """Ends the attempt's processes when they are asked to end or their time is over."""
 
-    def __init__(
-        self, manifest: Mapping[str, Any], signals: Signals, started_at: Optional[float]
-    ) -> None:
+    def __init__(self, manifest: Mapping[str, Any], signals: Signals, age_s: float) -> None:
         self.canceled = False
         self.timed_out = False
         self._signals = signals
         self._attempt_id = str(manifest["attempt_id"])
         self._grace_s = float(manifest.get("grace_s", 10.0))
         limit_s = manifest.get("time_limit_s")
-        self._limit_at = started_at + limit_s if started_at and limit_s else None
+        self._limit_at = time.monotonic() - age_s + limit_s if limit_s else None
         self._kill_at: Optional[float] = None
 
     def run(self) -> None:
@@ -73,7 +71,7 @@ class _Watch:
                 tree.send(alive, signal.SIGKILL)
             return
         self.canceled = bool(self._signals.asked)
-        self.timed_out = self._limit_at is not None and time.time() >= self._limit_at
+        self.timed_out = self._limit_at is not None and now >= self._limit_at
         if self.canceled or self.timed_out:
             tree.send(alive, signal.SIGTERM)
             self._kill_at = now + self._grace_s

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import errno
 import os
 import threading
 import time
-from typing import Any, Dict, Optional, Set
+from collections import deque
+from typing import Any, Deque, Dict, Optional, Set
 
 from ..core.errors import WherryError
 from .console import say
@@ -13,14 +16,18 @@ from .values import lines
 
 ENDING = ".jsonl"
 _COMPLAINTS = 20
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_MOST_HELD = 64 << 20
+_PATIENCE_S = 30.0
 _SHOWN = 100
 
 
 class Spool:
     """A folder with one file per process: ``metrics.<pid>.<random>.jsonl``.
 
-    A line is one ``write``, so that a killed process loses nothing of what it logged. Trouble is
-    told once and never raised.
+    A line is one ``write``, so that a killed process loses nothing of what it logged. What finds
+    the disk full is kept in memory and written, in its order, when there is room. Trouble is told
+    once and never raised.
     """
 
     def __init__(self, folder: str) -> None:
@@ -29,6 +36,8 @@ class Spool:
         self._fd = -1
         self._pid = 0
         self._complaints: Set[str] = set()
+        self._held: Deque[bytes] = deque()
+        self._held_bytes = 0
 
     def append(
         self, kind: str, name: str, value: Any, step: Optional[int] = None, run_id: str = ""
@@ -40,7 +49,7 @@ class Spool:
             entry["r"] = run_id
         try:
             for line in lines(entry):
-                self._write(line)
+                self._put(line)
         except (OSError, ValueError, TypeError, RecursionError) as error:
             self.complain(name, error)
 
@@ -62,22 +71,61 @@ class Spool:
             return {}
 
     def close(self) -> None:
+        self._await_room()
         with self._lock:
             if self._fd >= 0 and self._pid == os.getpid():
                 os.close(self._fd)
             self._fd = -1
 
-    def _write(self, line: bytes) -> None:
-        if self._pid != os.getpid():  # a forked child has its own file, and its own lock
+    def _put(self, line: bytes) -> None:
+        if self._pid != os.getpid():  # a forked child has its own file, its own lock, its own lines
             self._lock = threading.RLock()
             self._fd = -1
+            self._held.clear()
+            self._held_bytes = 0
         with self._lock:
-            if self._fd < 0:
-                self._open()
-            written = os.write(self._fd, line)
-            if written != len(line):
-                os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
-                raise OSError("the disk is full")
+            try:
+                self._write_held()
+                self._write(line)
+            except OSError as error:
+                if error.errno not in _FULL or self._held_bytes + len(line) > _MOST_HELD:
+                    raise
+                self._hold(line)
+
+    def _hold(self, line: bytes) -> None:
+        if not self._held:
+            say("warning: the disk is full: metrics are kept in memory until there is room")
+            atexit.register(self._await_room)
+        self._held.append(line)
+        self._held_bytes += len(line)
+
+    def _write_held(self) -> None:
+        while self._held:
+            self._write(self._held[0])
+            self._held_bytes -= len(self._held.popleft())
+            if not self._held:
+                atexit.unregister(self._await_room)
+
+    def _await_room(self) -> None:
+        """At the process' end: a disk that is full for a while costs no metric."""
+        until = time.monotonic() + _PATIENCE_S
+        while self._held and self._pid == os.getpid():
+            try:
+                with self._lock:
+                    self._write_held()
+            except OSError as error:
+                if time.monotonic() > until:
+                    say(f"warning: {len(self._held)} metrics are not recorded: {_reason(error)}")
+                    self._held.clear()
+                time.sleep(0.1)
+
+    def _write(self, line: bytes) -> None:
+        if self._fd < 0:
+            self._open()
+        written = os.write(self._fd, line)
+        if written != len(line):
+            os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
+            raise OSError(errno.ENOSPC, "the disk is full")
 
     def _open(self) -> None:
         self._pid = os.getpid()

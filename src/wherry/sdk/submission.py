@@ -39,8 +39,9 @@ def submit(
     (spec,), snapshot = _captured(config.source_directory, [spec], settings)
 
     def send() -> Dict[str, Any]:
+        whole = {**spec, "snapshot_id": snapshot.id}  # what was sent may differ from the capture
         answer: Dict[str, Any] = client.post(
-            f"/workspaces/{quote(workspace)}/runs", json=spec, retry=True
+            f"/workspaces/{quote(workspace)}/runs", json=whole, retry=True
         )
         return answer
 
@@ -61,19 +62,22 @@ def submit_many(
     by_folder: Dict[str, List[int]] = {}
     for place, config in enumerate(configs):
         by_folder.setdefault(os.path.abspath(config.source_directory), []).append(place)
-    snapshots = []
+    snapshots: Dict[str, Snapshot] = {}
     for folder, places in by_folder.items():
-        captured, snapshot = _captured(folder, [specs[place] for place in places], settings)
-        snapshots.append(snapshot)
+        captured, snapshots[folder] = _captured(folder, [specs[each] for each in places], settings)
         for place, spec in zip(places, captured):
             specs[place] = spec
 
     def send() -> List[str]:
+        for folder, places in by_folder.items():
+            for place in places:
+                specs[place]["snapshot_id"] = snapshots[folder].id
         path = f"/workspaces/{quote(workspace)}/runs/bulk"
         answer = client.post(path, json={"runs": specs}, retry=True)
         return [item["id"] for item in answer["items"]]
 
-    return _with_snapshots(Registry(client, workspace, settings), snapshots, None, send)
+    registry = Registry(client, workspace, settings)
+    return _with_snapshots(registry, list(snapshots.values()), None, send)
 
 
 def _captured(
@@ -87,7 +91,6 @@ def _captured(
     found = [
         {
             **spec,
-            "snapshot_id": snapshot.id,
             "properties": {**facts, **spec.get("properties", {})},
             "submission_key": spec.get("submission_key") or uuid.uuid4().hex,
         }

@@ -44,7 +44,10 @@ _TO_RELEASE = (
     select(attempts)
     .where(
         attempts.c.target == bindparam("at"),
-        attempts.c.ended_at < bindparam("before", type_=attempts.c.ended_at.type),
+        or_(
+            attempts.c.ended_at < bindparam("before", type_=attempts.c.ended_at.type),
+            attempts.c.ended_at > bindparam("now", type_=attempts.c.ended_at.type),
+        ),
         attempts.c.released_at.is_(None),
     )
     .limit(bindparam("most"))
@@ -98,10 +101,13 @@ def live(connection: Connection, target: str) -> list[AttemptRow]:
 
 
 def to_release(
-    connection: Connection, target: str, before: datetime, limit: int
+    connection: Connection, target: str, before: datetime, now: datetime, limit: int
 ) -> list[AttemptRow]:
-    """Those that ended before that time and whose traces are still on the target."""
-    where = {"at": target, "before": before, "most": limit}
+    """Those that ended before that time and whose traces are still on the target.
+
+    Also those that ended in the future: the clock was put back.
+    """
+    where = {"at": target, "before": before, "now": now, "most": limit}
     return list(connection.execute(_TO_RELEASE, where))
 
 

@@ -16,7 +16,7 @@ from wherry.control.reconciler import Reconciler
 from wherry.control.reports import heartbeat, report
 from wherry.control.submit import start_interactive, submit
 from wherry.core.errors import TargetUnavailableError, WherryError
-from wherry.core.lifecycle import ExitRecord, Observation
+from wherry.core.lifecycle import ExitRecord, Observation, Phase
 from wherry.core.resources import Resources
 from wherry.drivers.base import Driver, Handle, Health, Launch
 from wherry.drivers.memory import MemoryBackend, MemoryDriver
@@ -29,9 +29,10 @@ class Clock:
 
     def __init__(self) -> None:
         self.time = datetime(2026, 1, 1, tzinfo=UTC)
+        self.set_by = timedelta(0)
 
     def now(self) -> datetime:
-        return self.time
+        return self.time + self.set_by
 
     def monotonic(self) -> float:
         return self.time.timestamp()
@@ -357,6 +358,78 @@ def test_a_suspended_server_does_not_count_its_own_absence(world: World) -> None
     assert world.status(run_id) == "Running"
     world.watch(80)
     assert world.status(run_id) == "NotResponding"
+
+
+JUMPS = [timedelta(hours=1), timedelta(hours=-1), timedelta(days=400), timedelta(days=-400)]
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+def test_a_clock_that_is_set_ends_nothing(world: World, jump: timedelta) -> None:
+    lost, asked, beaten = (world.submit(resources={"cpu": 0.5}) for _ in range(3))
+    world.tick()
+    world.tick()
+    for run_id in (lost, asked, beaten):
+        world.begin(run_id)
+    world.backend.lose(world.attempt(lost).id)
+    world.backend.stubborn.add(world.attempt(asked).id)
+    runs.cancel(world.plane, asked)
+    world.tick(9)  # from here on the one is gone, the other asked to end
+    world.clock.set_by = jump
+    for _ in range(4):
+        world.tick(2)
+        report(world.plane, world.attempt(beaten).id, {"stage": "running"})
+    assert world.status(beaten) == "Running"
+    assert world.status(asked) == "CancelRequested"
+    assert world.attempt(asked).force_sent_at is None
+    assert world.status(lost) == "Running", "its grace is not over"
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+def test_a_clock_that_is_set_delays_nothing(world: World, jump: timedelta) -> None:
+    lost, silent = world.submit(), world.submit()
+    world.tick()
+    for run_id in (lost, silent):
+        world.begin(run_id)
+    world.tick(9)
+    world.clock.set_by = jump
+    world.backend.lose(world.attempt(lost).id)
+    for _ in range(3):
+        world.tick(9)
+    assert world.status(lost) == "Failed"
+    for _ in range(5):
+        world.tick(9)
+    assert world.attempt(lost).released_at is not None
+    world.watch(80)
+    assert world.status(silent) == "NotResponding"
+
+
+def test_what_ended_before_the_clock_was_put_back_is_cleared_away(world: World) -> None:
+    run_id = world.submit()
+    world.tick()
+    world.begin(run_id)
+    report(world.plane, world.attempt(run_id).id, {"exit": {"exit_code": 0}})
+    world.backend.end(world.attempt(run_id).id)
+    world.clock.set_by = timedelta(hours=-1)
+    world.tick()
+    world.tick()
+    assert world.attempt(run_id).released_at is not None
+
+
+def test_what_reported_while_it_was_looked_at_is_not_rescued(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = world.submit()
+    world.tick()
+    world.begin(run_id)
+    attempt = world.attempt(run_id)
+    world.backend.end(attempt.id)
+    stale = world.attempt(run_id)
+    record = {"exit_code": 0, "warnings": ["'outputs/a' is not kept: too large"]}
+    report(world.plane, attempt.id, {"exit": record})
+    monkeypatch.setattr(world.reconciler, "_rescue", lambda _attempt: pytest.fail("rescued"))
+    world.reconciler._settle(stale, Observation(Phase.EXITED, ExitRecord(exit_code=0)))
+    assert world.attempt(run_id).exit["warnings"] == record["warnings"]
+    assert runs.show(world.plane, run_id).message == "'outputs/a' is not kept: too large"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,9 +10,10 @@ from wherry import Experiment, Run, ScriptRunConfig, UserErrorException, Workspa
 from wherry.core.errors import NotFoundError, RunConfigurationException, ServerUnavailableError
 from wherry.sdk import client as client_module
 from wherry.sdk.settings import load
-from wherry.sdk.submission import capture
+from wherry.sdk.snapshot import Snapshot
+from wherry.sdk.submission import capture, submit_many
 
-from .fake_server import FakeServer
+from .fake_server import TOKEN, FakeServer
 
 
 @pytest.fixture
@@ -52,6 +54,51 @@ def test_the_first_submission_sends_the_files_the_second_one_request(
     fake.requests.clear()
     experiment.submit(config)
     assert fake.requests == ["POST /api/v1/workspaces/lab/runs"]
+
+
+def change_before_upload(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    upload = Snapshot.upload
+
+    def late(self: Snapshot, *arguments: Any, **options: Any) -> str:
+        path.write_text("print('changed')\n")
+        return upload(self, *arguments, **options)
+
+    monkeypatch.setattr(Snapshot, "upload", late)
+
+
+def test_a_file_that_changes_between_capture_and_upload_is_sent_as_it_is_now(
+    experiment: Experiment,
+    config: ScriptRunConfig,
+    source: Path,
+    fake: FakeServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    change_before_upload(source / "train.py", monkeypatch)
+    assert experiment.submit(config).get_snapshot_id() in fake.snapshots
+
+
+def test_the_same_for_many_runs_at_once(
+    experiment: Experiment,
+    config: ScriptRunConfig,
+    source: Path,
+    fake: FakeServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    change_before_upload(source / "train.py", monkeypatch)
+    post = client_module.Client.post
+    sent: list[dict[str, Any]] = []
+
+    def bulk(self: client_module.Client, path: str, json: Any = None, **options: Any) -> Any:
+        if not path.endswith("/runs/bulk"):
+            return post(self, path, json, **options)
+        sent.extend(json["runs"])
+        return {"items": [{"id": f"r{number}"} for number in range(len(sent))]}
+
+    monkeypatch.setattr(client_module.Client, "post", bulk)
+    client = client_module.Client(client_module.Address(fake.url, TOKEN))
+    submit_many(client, "lab", "churn", [config, config], load(), {})
+    assert {each["snapshot_id"] for each in sent} <= set(fake.snapshots)
+    assert len(sent) == 2
 
 
 def test_progress_is_told(experiment: Experiment, config: ScriptRunConfig) -> None:

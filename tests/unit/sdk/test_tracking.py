@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -18,6 +19,7 @@ import pytest
 
 from wherry import Experiment, Run, RunEnvironmentException
 from wherry.sdk import interactive, settings
+from wherry.sdk import spool as spool_module
 from wherry.sdk.spool import Spool
 from wherry.sdk.values import lines, plain, scalar
 
@@ -261,7 +263,7 @@ def test_an_unwritable_spool_is_no_reason_to_stop(
     assert "metric 'a' is not recorded" in capsys.readouterr().err
 
 
-def test_a_full_disk_leaves_no_half_line(
+def test_a_disk_that_is_full_for_a_while_costs_no_metric(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spool = Spool(str(tmp_path / "spool"))
@@ -269,12 +271,48 @@ def test_a_full_disk_leaves_no_half_line(
     real = os.write
     monkeypatch.setattr(os, "write", lambda fd, data: real(fd, data[:5]))
     spool.append("scalar", "b", 2)
-    monkeypatch.setattr(os, "write", real)
     spool.append("scalar", "c", 3)
+    (file,) = (tmp_path / "spool").iterdir()
+    assert file.read_text().count("\n") == 1, "no half lines"
+    monkeypatch.setattr(os, "write", real)
+    spool.append("scalar", "d", 4)
+    spool.close()
+    assert [json.loads(line)["n"] for line in file.read_text().splitlines()] == list("abcd")
+    assert capsys.readouterr().err.count("the disk is full") == 1
+
+
+def test_the_end_of_a_process_waits_for_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool(str(tmp_path / "spool"))
+    real, tries = os.write, iter(range(3))
+
+    def full(descriptor: int, data: bytes) -> int:
+        if next(tries, None) is not None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, data)
+
+    monkeypatch.setattr(os, "write", full)
+    spool.append("scalar", "a", 1)
     spool.close()
     (file,) = (tmp_path / "spool").iterdir()
-    assert [json.loads(line)["n"] for line in file.read_text().splitlines()] == ["a", "c"]
-    assert "the disk is full" in capsys.readouterr().err
+    assert json.loads(file.read_text())["n"] == "a"
+
+
+def test_a_disk_that_stays_full_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(spool_module, "_PATIENCE_S", 0.0)
+    spool = Spool(str(tmp_path / "spool"))
+
+    def full(_descriptor: int, _data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        spool.append("scalar", "a", 1)
+        spool.close()
+    assert "1 metrics are not recorded" in capsys.readouterr().err
 
 
 def test_threads_write_whole_lines(tmp_path: Path) -> None:

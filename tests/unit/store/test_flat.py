@@ -95,7 +95,9 @@ QUESTIONS: dict[str, Question] = {
     "pass: queue": lambda connection, *_: runs.queued(connection, "local", 9),
     "pass: to cancel": lambda connection, *_: runs.queued_to_cancel(connection, ELSEWHERE),
     "pass: attempts": lambda connection, *_: attempts.live(connection, "local"),
-    "pass: to release": lambda connection, *_: attempts.to_release(connection, "local", NOW, 9),
+    "pass: to release": lambda connection, *_: attempts.to_release(
+        connection, "local", NOW, NOW, 9
+    ),
     "pass: silent clients": lambda connection, *_: runs.silent_since(
         connection, NOW - timedelta(days=1)
     ),
