@@ -26,6 +26,7 @@ from .description import refusal
 from .guard import guarded_router
 from .plain_json import PlainJSON
 from .reading import described, read_body
+from .showing import shown
 
 router = guarded_router("runs")
 _MAX_FILTERS = 50
@@ -46,7 +47,7 @@ async def submit_run(workspace: str, request: Request) -> PlainJSON:
     caller = await get_caller(request)
     fields = (await read_body(request, NewRun)).model_dump()
     run, created = await run_in_threadpool(_submit, plane, workspace, fields, caller)
-    return PlainJSON(run.to_dict(), status_code=201 if created else 200)
+    return PlainJSON(shown(request, run), status_code=201 if created else 200)
 
 
 def _submit(
@@ -118,13 +119,13 @@ def list_runs(
 @router.get(
     "/workspaces/{workspace}/runs/resolve/{text}", responses={409: refusal("Several runs fit.")}
 )
-def resolve_run(workspace: str, text: str, plane: PlaneDep) -> dict[str, Any]:
-    return runs.resolve(plane, workspace, text).to_dict()
+def resolve_run(workspace: str, text: str, request: Request, plane: PlaneDep) -> dict[str, Any]:
+    return shown(request, runs.resolve(plane, workspace, text))
 
 
 @router.get("/runs/{run_id}")
-def show_run(run_id: str, plane: PlaneDep) -> dict[str, Any]:
-    return runs.show(plane, run_id).to_dict()
+def show_run(run_id: str, request: Request, plane: PlaneDep) -> dict[str, Any]:
+    return shown(request, runs.show(plane, run_id))
 
 
 @router.get("/runs/{run_id}/wait")
@@ -140,7 +141,7 @@ async def wait_for_run(
     deadline = time.monotonic() + timeout_s
     with plane.signals.subscribe(run_id) as subscription:
         while True:
-            run = await run_in_threadpool(_show_with_logs, plane, run_id)
+            run = await run_in_threadpool(_show_with_logs, request, plane, run_id)
             left = deadline - time.monotonic()
             changed = until == "change" and run["status"] != seen
             if changed or run["status"] in _TERMINAL or left <= 0:
@@ -150,28 +151,28 @@ async def wait_for_run(
             await subscription.changed(min(left, 1.0))
 
 
-def _show_with_logs(plane: Plane, run_id: str) -> dict[str, Any]:
+def _show_with_logs(request: Request, plane: Plane, run_id: str) -> dict[str, Any]:
     """Of a run that has ended also its ``log_names``: who waited for it wants to know them."""
     with plane.database.read() as connection:
-        run = runs.record(connection, rows.get(connection, run_id)).to_dict()
+        run = shown(request, runs.record(connection, rows.get(connection, run_id)))
         if run["status"] in _TERMINAL:
             run["log_names"] = log_names(connection, run_id)
     return run
 
 
 @router.patch("/runs/{run_id}")
-def change_run(run_id: str, body: RunChanges, plane: PlaneDep) -> dict[str, Any]:
-    return runs.change(plane, run_id, body.model_dump()).to_dict()
+def change_run(run_id: str, body: RunChanges, request: Request, plane: PlaneDep) -> dict[str, Any]:
+    return shown(request, runs.change(plane, run_id, body.model_dump()))
 
 
 @router.post("/runs/{run_id}/cancel")
-def cancel_run(run_id: str, plane: PlaneDep) -> dict[str, Any]:
-    return runs.cancel(plane, run_id).to_dict()
+def cancel_run(run_id: str, request: Request, plane: PlaneDep) -> dict[str, Any]:
+    return shown(request, runs.cancel(plane, run_id))
 
 
 @router.post("/runs/{run_id}/end")
-def end_run(run_id: str, body: RunEnd, plane: PlaneDep) -> dict[str, Any]:
-    return runs.end(plane, run_id, body.status, body.error).to_dict()
+def end_run(run_id: str, body: RunEnd, request: Request, plane: PlaneDep) -> dict[str, Any]:
+    return shown(request, runs.end(plane, run_id, body.status, body.error))
 
 
 @router.delete("/runs/{run_id}", status_code=204)

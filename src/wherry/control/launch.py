@@ -17,7 +17,7 @@ from wherry.core.specs import RunSpec
 from wherry.drivers.base import Launch
 from wherry.store.attempts import AttemptRow
 
-from . import attempt_tokens, bundle, snapshots
+from . import attempt_tokens, bundle, sealing, snapshots
 from .plane import Plane
 
 _NOTHING: Mapping[str, bytes] = MappingProxyType({})
@@ -25,7 +25,7 @@ _NOTHING: Mapping[str, bytes] = MappingProxyType({})
 
 def build(plane: Plane, run: Any, attempt: AttemptRow) -> Launch:
     """``run`` is a row with its experiment's and workspace's names."""
-    spec = RunSpec.stored(run.spec)
+    spec = RunSpec.stored(sealing.opened(plane.secret, run.id, run.spec))
     resources = Resources(attempt.cpu, attempt.memory_bytes, len(attempt.gpus))
     place = Placement(run.id, resources, tuple(attempt.gpus))
     names = _names(plane, run)

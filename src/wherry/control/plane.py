@@ -31,6 +31,7 @@ from wherry.store.migrate import migrate
 
 from .hearing import Hearing
 from .recent import Recent
+from .sealing import seal_all
 from .signals import Signals
 
 DEFAULT_WORKSPACE = "default"
@@ -123,7 +124,9 @@ def open_plane(settings: Settings) -> Plane:
     for name in ("blobs", "logs", "nodes"):
         private_files.make_folder(str(home / name))
     database = Database(settings.database_url or _sqlite(home / "wherry.db"))
+    secret = _key(home / "secret.key")
     try:
+        seal_all(database, secret)
         migrate(database)
     except SQLAlchemyError as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
@@ -137,7 +140,7 @@ def open_plane(settings: Settings) -> Plane:
         blobs=_blobs(home / "blobs"),
         logs=FolderLogStore(home / "logs"),
         drivers={"local": _local_driver(settings)},
-        secret=_key(home / "secret.key"),
+        secret=secret,
     )
     owner_token = _secret_file(home / "token")
     with database.write() as connection:

@@ -19,7 +19,7 @@ from wherry.core.specs import RunSpec
 from wherry.drivers.base import Preflight
 from wherry.store import runs, snapshots, workspaces
 
-from . import launch
+from . import launch, sealing
 from . import snapshots as trees
 from .plane import Plane
 
@@ -155,12 +155,13 @@ def _insert(
     experiment = workspaces.ensure_experiment(connection, workspace, spec.experiment, now)
     root_id = root_of(connection, workspace, spec.parent_id)
     number = workspaces.next_number(connection, experiment)
-    row = new_row(spec, workspace.id, experiment.id, number, who, now, root_id)
+    row = new_row(plane, spec, workspace.id, experiment.id, number, who, now, root_id)
     runs.add(connection, row, spec.tags, properties_of(spec))
     return _record(connection, row["id"])
 
 
 def new_row(
+    plane: Plane,
     spec: RunSpec,
     workspace_id: str,
     experiment_id: str,
@@ -183,7 +184,7 @@ def new_row(
         "description": spec.description,
         "status": Status.QUEUED.value,
         "target": spec.target,
-        "spec": spec.to_dict(),
+        "spec": sealing.sealed(plane.secret, run_id, spec.to_dict()),
         "cpu": spec.resources.cpu,
         "memory_bytes": spec.resources.memory_bytes,
         "gpu": spec.resources.gpu,

@@ -309,7 +309,7 @@ def _spawn(home: str, log: int) -> int:
 def _require_server_packages(home: str) -> None:
     from importlib.util import find_spec
 
-    for name in ("wherry.api", "fastapi", "sqlalchemy", "uvicorn"):
+    for name in ("wherry.api", "cryptography", "fastapi", "sqlalchemy", "uvicorn"):
         if find_spec(name) is None:
             raise ServerUnavailableError(
                 f"no server is running for {home}, and {sys.executable} has no {name} to start one",

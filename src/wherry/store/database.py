@@ -70,6 +70,12 @@ class Database:
             yield connection
             connection.commit()
 
+    def forget_overwritten(self) -> None:
+        """Have SQLite's write-ahead log, which holds older pages too, worked off and emptied."""
+        if self.is_sqlite:
+            with self.engine.connect() as connection:
+                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def close(self) -> None:
         self.engine.dispose()
 

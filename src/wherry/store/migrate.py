@@ -11,7 +11,7 @@ from wherry.core.version import VERSION
 
 from .database import Database
 
-HEAD = "0003"
+HEAD = "0004"
 _LOCK = 0x57686572
 
 
@@ -41,6 +41,12 @@ def migrate(database: Database, revision: str = HEAD) -> None:
             )
         config.attributes["connection"] = connection
         command.upgrade(config, revision)
+
+
+def present_revision(database: Database) -> str | None:
+    """What the database was last brought to; None if it is new."""
+    with database.read() as connection:
+        return _present(connection)
 
 
 def _present(connection: Connection) -> str | None:

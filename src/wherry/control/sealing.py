@@ -1,0 +1,107 @@
+"""Values of environment variables as the database keeps them: sealed with the server's key.
+
+Their names stay readable, in their place. What was sealed for one run opens for no other.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from wherry.core.errors import LaunchRefusedError
+from wherry.store import specs
+from wherry.store.database import Database
+from wherry.store.migrate import present_revision
+
+SEALED = "sealed"
+SEALED_SINCE = "0004"
+_VARIABLES = "environment_variables"
+_FORM = "1."
+_NONCE_BYTES = 12
+_HIDDEN = "(hidden)"
+_LOST = "(sealed with another key)"
+
+
+class UnsealError(LaunchRefusedError):
+    """A run's environment variables were sealed with another key than the server has."""
+
+
+def sealed(secret: bytes, run_id: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """The specification without any variable's value in clear."""
+    given, own = spec["environment"][_VARIABLES], spec[_VARIABLES]
+    if not given and not own:
+        return spec
+    nonce = os.urandom(_NONCE_BYTES)
+    data = _cipher(secret).encrypt(nonce, json.dumps([given, own]).encode(), run_id.encode())
+    kept = _with(spec, dict.fromkeys(given, ""), dict.fromkeys(own, ""))
+    return {**kept, SEALED: _FORM + b64encode(nonce + data).decode()}
+
+
+def opened(secret: bytes, run_id: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The specification as it was submitted."""
+    if SEALED not in spec:
+        return dict(spec)
+    from cryptography.exceptions import InvalidTag
+
+    data = b64decode(spec[SEALED].removeprefix(_FORM))
+    nonce, rest = data[:_NONCE_BYTES], data[_NONCE_BYTES:]
+    try:
+        given, own = json.loads(_cipher(secret).decrypt(nonce, rest, run_id.encode()))
+    except InvalidTag:
+        raise UnsealError(
+            f"the environment variables of run {run_id} were sealed with another key",
+            hint="put back the secret.key that belongs to this database, or submit the run again",
+        ) from None
+    return _with(spec, given, own)
+
+
+def shown(secret: bytes, run_id: str, spec: Mapping[str, Any], *, values: bool) -> dict[str, Any]:
+    """For people: with the values, or only the names."""
+    if values:
+        try:
+            return opened(secret, run_id, spec)
+        except UnsealError:
+            return _covered(spec, _LOST)
+    return _covered(spec, _HIDDEN)
+
+
+def seal_all(database: Database, secret: bytes) -> None:
+    """Seal what an older version stored in clear. Begun again if it was interrupted."""
+    before = present_revision(database)
+    if before is None or before >= SEALED_SINCE:
+        return
+    for batch in specs.batches(database):
+        found = {seq: sealed(secret, run_id, spec) for seq, run_id, spec in batch if _clear(spec)}
+        specs.replace(database, found)
+    database.forget_overwritten()
+
+
+def _clear(spec: Mapping[str, Any]) -> bool:
+    return SEALED not in spec and _VARIABLES in spec and _VARIABLES in spec.get("environment", {})
+
+
+def _covered(spec: Mapping[str, Any], text: str) -> dict[str, Any]:
+    given, own = spec.get("environment", {}).get(_VARIABLES, {}), spec.get(_VARIABLES, {})
+    return _with(spec, dict.fromkeys(given, text), dict.fromkeys(own, text))
+
+
+def _with(
+    spec: Mapping[str, Any], given: Mapping[str, str], own: Mapping[str, str]
+) -> dict[str, Any]:
+    environment = {**spec.get("environment", {}), _VARIABLES: dict(given)}
+    changed = {**spec, "environment": environment, _VARIABLES: dict(own)}
+    changed.pop(SEALED, None)
+    return changed
+
+
+@lru_cache(maxsize=4)
+def _cipher(secret: bytes) -> Any:
+    # Loaded by those alone who have something to seal: it takes ten megabytes.
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    return AESGCM(hmac.digest(secret, b"wherry: environment variables at rest", "sha256"))
