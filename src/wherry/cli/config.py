@@ -8,7 +8,7 @@ import click
 
 from ..core.errors import UserErrorException, WherryError
 from ..core.ids import check_name
-from ..core.settings import ENV, SETTINGS
+from ..core.settings import ENV, SETTINGS, shown
 from .command import Group, guess, pass_session
 from .output import emit
 from .session import Session, choose_workspace
@@ -88,7 +88,7 @@ def set_(session: Session, name: str, value: str) -> None:
     if name == "workspace":
         check_name("workspace", value)
     path = change(name, value)
-    session.say(f"{name} = {value if name != 'token' else '(set)'}  in {path}")
+    session.say(f"{name} = {shown(name, value)}  in {path}")
     _warn_if_covered(session, name)
 
 

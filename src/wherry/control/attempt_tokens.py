@@ -54,7 +54,7 @@ def check(plane: Plane, attempt_id: str, run_id: str) -> None:
     now = plane.now()
     until = now + AFTER_THE_END
     if attempt.ended_at is not None:
-        until = min(until, max(attempt.ended_at, _listening_since(plane, now)) + AFTER_THE_END)
+        until = min(until, _heard_since(plane, now, attempt.ended_at) + AFTER_THE_END)
     if now > until:
         raise AuthenticationException(
             f"the token of run {run_id} is no longer valid: its attempt ended more than "
@@ -63,10 +63,14 @@ def check(plane: Plane, attempt_id: str, run_id: str) -> None:
     _keep(plane, attempt_id, until)
 
 
-def _listening_since(plane: Plane, now: datetime) -> datetime:
-    """While the server was away or suspended, nobody could send anything."""
+def _heard_since(plane: Plane, now: datetime, ended_at: datetime) -> datetime:
+    """The end; or later, if the server was away or suspended then and nobody could send anything.
+
+    An end that lies far ahead was recorded before the clock was set back.
+    """
     suspended = plane.last_pass is not None and now - plane.last_pass > ABSENCE
-    return now if suspended else plane.attentive_since
+    listening = now if suspended else plane.attentive_since
+    return listening if ended_at > now + AFTER_THE_END else max(ended_at, listening)
 
 
 def _keep(plane: Plane, attempt_id: str, until: datetime) -> None:

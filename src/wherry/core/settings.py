@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tup
 from .errors import UserErrorException
 from .nearest import suggest
 from .sizes import parse_bytes
+from .text import without_password
 
 FLAG, ENV, FILE, DEFAULT = "flag", "environment", "file", "default"
 FILE_NAME = "config"
@@ -86,7 +87,7 @@ class Settings:
         return [
             {
                 "name": setting.name,
-                "value": _shown(setting, getattr(self, setting.name)),
+                "value": shown(setting.name, getattr(self, setting.name)),
                 "origin": self.origin(setting.name),
                 "env": setting.env,
                 "doc": setting.doc,
@@ -178,13 +179,16 @@ def _parsed(setting: Setting, origin: str, raw: Any) -> Any:
     except (TypeError, ValueError) as error:
         where = {ENV: setting.env, FILE: f"{setting.name} in the settings file"}
         raise UserErrorException(
-            f"{where.get(origin, setting.name)} is {raw!r}, which {error}"
+            f"{where.get(origin, setting.name)} is {shown(setting.name, raw)!r}, which {error}"
         ) from None
 
 
-def _shown(setting: Setting, value: Any) -> Any:
-    if setting.name == "token" and value:
+def shown(name: str, value: Any) -> Any:
+    """A setting's value as it may be printed."""
+    if name == "token" and value:
         return "(set)"
+    if name in ("server", "database_url"):
+        return without_password(str(value))
     return value
 
 
@@ -196,6 +200,8 @@ def _url(raw: Any) -> str:
     from urllib.parse import urlsplit  # only those who name a server pay for it
 
     text = str(raw).strip().rstrip("/")
+    if "@" in text.partition("://")[2].partition("/")[0]:
+        raise ValueError("names a user: write it like http://host:port, the token in WHERRY_TOKEN")
     try:
         parts = urlsplit(text)
         good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0

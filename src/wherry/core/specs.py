@@ -120,11 +120,12 @@ def _strings(name: str, value: Any) -> Dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise UserErrorException(f"{name} must map names to text, not {value!r}")
+        raise UserErrorException(f"{name} must map names to text, not {type(value).__name__}")
     for key, item in value.items():
         text = f"{key}{'' if item is None else item}"
         if not key or "\0" in text or ("=" in key and name.endswith("environment_variables")):
-            raise UserErrorException(f"{name} has an entry {key!r} that cannot be used")
+            shown = str(key).partition("=")[0]  # what follows may be a value, and secret
+            raise UserErrorException(f"{name} has an entry {shown!r} that cannot be used")
     return {str(key): "" if item is None else str(item) for key, item in value.items()}
 
 

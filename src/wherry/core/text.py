@@ -1,4 +1,4 @@
-"""Text that any database and any JSON reader can hold."""
+"""Text that any database and any JSON reader can hold, and that anyone may read."""
 
 from __future__ import annotations
 
@@ -10,3 +10,27 @@ def clean(text: str, limit: int = 0) -> str:
     if "\0" in text:
         text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
     return text[: limit - 1] + "…" if limit and len(text) > limit else text
+
+
+def without_password(address: str) -> str:
+    """The address as it may be shown: a password in it becomes ``***``.
+
+    >>> without_password("postgresql://me:secret@host/db?password=secret&x=1")
+    'postgresql://me:***@host/db?password=***&x=1'
+    """
+    scheme, found, rest = address.partition("://")
+    if not found:
+        return address
+    start, question, query = rest.partition("?")
+    who, at, where = start.rpartition("@")
+    user, colon, _ = who.partition(":")
+    shown = f"{user}:***" if colon else who
+    return scheme + found + shown + at + where + question + _without_password(query)
+
+
+def _without_password(query: str) -> str:
+    pairs = [pair.partition("=") for pair in query.split("&")]
+    return "&".join(
+        f"{name}=***" if "password" in name.lower() else name + equals + value
+        for name, equals, value in pairs
+    )

@@ -17,6 +17,7 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import QueuePool
 
 from wherry.core.errors import UserErrorException
+from wherry.core.text import without_password
 
 T = TypeVar("T")
 _PATIENCE_S = 30.0
@@ -48,7 +49,7 @@ class Database:
     @property
     def name(self) -> str:
         """The address for people, without a password."""
-        return self.engine.url.render_as_string(hide_password=True)
+        return without_password(self.engine.url.render_as_string(hide_password=True))
 
     @contextmanager
     def read(self) -> Iterator[Connection]:

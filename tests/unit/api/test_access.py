@@ -292,6 +292,17 @@ def test_the_time_in_which_nobody_was_heard_does_not_count(fresh: World) -> None
     assert good(plane, fresh, fresh.long_ended)
 
 
+def test_a_clock_that_is_set_back_prolongs_no_token(fresh: World) -> None:
+    plane, start = fresh.plane, fresh.plane.now()
+    plane.now = lambda: start - timedelta(days=1)
+    plane.attentive_since = plane.last_pass = plane.now()  # as the reconciler notices
+    assert good(plane, fresh, fresh.just_ended)
+    plane.now = lambda: start - timedelta(days=1) + LONG_AGO
+    plane.last_pass = plane.now()
+    assert not good(plane, fresh, fresh.just_ended)
+    assert good(plane, fresh, fresh.attempt)
+
+
 def test_an_attempt_that_was_just_launched_is_known_without_a_look(fresh: World) -> None:
     assert attempt_tokens.known_good(fresh.plane, fresh.attempt)
     assert not attempt_tokens.known_good(fresh.plane, fresh.just_ended)

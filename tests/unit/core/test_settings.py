@@ -114,3 +114,28 @@ def test_the_table_for_people_hides_the_token() -> None:
         "env": "WHERRY_PORT",
         "doc": rows["port"]["doc"],
     }
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("postgresql://u:geheim@h/db", "postgresql://u:***@h/db"),
+        ("postgresql://u:ge@heim@h/db", "postgresql://u:***@h/db"),
+        ("postgresql://u:geheim@/x?host=/tmp", "postgresql://u:***@/x?host=/tmp"),
+        ("postgresql://h/db?sslmode=a&password=geheim", "postgresql://h/db?sslmode=a&password=***"),
+        ("postgresql://u@h/db", "postgresql://u@h/db"),
+        ("sqlite:////a/b@c", "sqlite:////a/b@c"),
+    ],
+)
+def test_no_password_is_shown(address: str, told: str) -> None:
+    rows = resolve({"database_url": address, "token": "geheim"}, {}).rows()
+    shown = {row["name"]: row["value"] for row in rows}
+    assert shown["database_url"] == told
+    assert shown["token"] == "(set)"
+
+
+@pytest.mark.parametrize("address", ["http://me:geheim@host", "https://me:geheim@host:1/x"])
+def test_a_server_is_named_without_a_user(address: str) -> None:
+    with pytest.raises(UserErrorException, match="names a user") as caught:
+        resolve({}, {"WHERRY_SERVER": address})
+    assert ":geheim" not in str(caught.value)

@@ -1,0 +1,194 @@
+"""Secrets that are planted in a real home, and looked for wherever they must not be."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.homes import Home, wait_until
+from tests.postgres import find_programs
+from wherry import Experiment, RunConfiguration, ScriptRunConfig, Workspace
+from wherry.sdk.server import HomeServer
+
+PASSWORD, API_KEY, DATABASE, REMOTE = (f"geheim-{n}-4711" for n in "abcd")
+
+_PATHS = ("runs", "runs/plan")
+SCRIPT = """
+import os, time
+from wherry import Run
+run = Run.get_context()
+run.log("length", len(os.environ["PASSWORD"] + os.environ["API_KEY"]))
+child = run.child_run("below")
+child.complete()
+with open(os.environ["TOLD"] + ".part", "w") as file:
+    file.write(os.environ["WHERRY_RUN_TOKEN"])
+os.rename(os.environ["TOLD"] + ".part", os.environ["TOLD"])
+while not os.path.exists(os.environ["TOLD"] + ".go"):
+    time.sleep(0.02)
+"""
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str | None:
+    """Its address with a password, which the throw-away server does not ask for.
+
+    To be made before the home, or PostgreSQL's processes would count as the home's.
+    """
+    monkeypatch.setenv("WHERRY_LOG_LEVEL", "debug")
+    if request.param == "sqlite":
+        return None
+    url = str(request.getfixturevalue("postgres_url"))
+    _program("psql", "-q", url, "-c", "CREATE DATABASE secrets")
+    url = url.replace("/postgres?", "/secrets?").replace("@", f":{DATABASE}@", 1)
+    monkeypatch.setenv("WHERRY_DATABASE_URL", url)
+    return url
+
+
+def test_secrets_are_nowhere_in_clear(database: str | None, home: Home) -> None:
+    told = home.folder / "told"
+    run = _submit(home, told)
+    wait_until(told.exists)
+    attempt_token = told.read_text()
+    token, key = ((home.home / name).read_text() for name in ("token", "secret.key"))
+    planted = [PASSWORD, API_KEY, DATABASE, REMOTE, token, key, attempt_token]
+
+    assert _found(planted, _command_lines()) == set()
+    assert _found(planted, _refusals(home, token, attempt_token)) == set()
+    _check_modes(home, planted)
+
+    (home.folder / "told.go").touch()
+    assert run.wait_for_completion()["status"] == "Completed"
+    assert run.get_metrics() == {"length": len(PASSWORD + API_KEY)}
+    # What is cleared away held a token for the runner.
+    wait_until(lambda: _holders(home, planted) == {"token", "secret.key"})
+    if database is not None:
+        assert _found(planted, [_dump(database)]) == set()
+    HomeServer(str(home.home)).stop()
+    assert _holders(home, planted) == {"token", "secret.key"}
+
+
+def _submit(home: Home, told: Path) -> Any:
+    git = home.source / ".git"
+    git.mkdir()
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    (git / "config").write_text(f'[remote "origin"]\n\turl = https://me:{REMOTE}@host/repo.git\n')
+    home.script(SCRIPT)
+    config = RunConfiguration()
+    config.environment_variables = {"PASSWORD": PASSWORD, "TOLD": str(told)}
+    config.environment.environment_variables = {"API_KEY": API_KEY}
+    source = ScriptRunConfig(str(home.source), "train.py", run_config=config)
+    return Experiment(Workspace.create("w", exist_ok=True), "e").submit(source)
+
+
+def _command_lines() -> list[str]:
+    """What ``ps`` shows to everybody on the machine."""
+    lines = []
+    for process in psutil.process_iter():
+        try:
+            lines.append(" ".join(process.cmdline()))
+        except psutil.Error:
+            continue
+    assert any("wherry.api" in line for line in lines)
+    return lines
+
+
+def _refusals(home: Home, token: str, attempt_token: str) -> list[str]:
+    """What the server answers to requests that it cannot carry out."""
+    odd: list[Any] = [
+        [PASSWORD],
+        PASSWORD,
+        {"A": {"B": PASSWORD}},
+        {"A": [PASSWORD]},
+        {f"A={PASSWORD}": ""},
+        {"A": PASSWORD + "\0"},
+    ]
+    answers = []
+    for variables in odd:
+        for fields in (
+            {"environment_variables": variables},
+            {"environment": {"environment_variables": variables}},
+        ):
+            body = {"experiment": "e", "script": "a.py", **fields}
+            for path, sent in (
+                ("runs", body),
+                ("runs/bulk", {"runs": [body]}),
+                ("runs/plan", body),
+            ):
+                answers.append(_ask(home, f"workspaces/w/{path}", token, sent))
+    for wrong in (f"{token}x", f"{attempt_token}x", attempt_token.replace("wa.", "wa.x")):
+        answers.append(_ask(home, "workspaces", wrong))
+        answers.append(_ask(home, f"workspaces?token={token}", wrong))
+    answers.append(_ask(home, "server/stop", attempt_token, {}))
+    return answers
+
+
+def _ask(home: Home, path: str, token: str, body: Any = None) -> str:
+    url = json.loads((home.home / "server.json").read_text())["url"]
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"{url}/api/v1/{path}", data)
+    request.add_header("Authorization", f"Bearer {token}")
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request)
+    with caught.value as reply:
+        assert 400 <= caught.value.code < 500
+        return str(reply.headers) + reply.read().decode()
+
+
+def _check_modes(home: Home, planted: list[str]) -> None:
+    """Where a secret lies on disk while the run goes on, nobody else can look."""
+    for path in home.home.rglob("*"):
+        if path.is_file() and _found(planted, [_read(path)]):
+            assert path.stat().st_mode & 0o777 == 0o600, path
+            assert path.parent.stat().st_mode & 0o777 == 0o700, path.parent
+    for name in (".", "blobs", "logs", "nodes", "nodes/local"):
+        assert (home.home / name).stat().st_mode & 0o777 == 0o700, name
+    for attempt in _attempts(home):
+        assert attempt.stat().st_mode & 0o777 == 0o700
+    for name in ("server.log", "server.json", "server.lock", "token", "secret.key"):
+        assert (home.home / name).stat().st_mode & 0o777 == 0o600, name
+    for path in home.home.glob("wherry.db*"):
+        assert path.stat().st_mode & 0o777 == 0o600, path
+
+
+def _attempts(home: Home) -> list[Path]:
+    folder = home.home / "nodes" / "local"
+    return [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
+
+
+def _holders(home: Home, planted: list[str]) -> set[str]:
+    """The files of the home in which any of them lies: logs, database, blobs and all."""
+    files = [path for path in home.home.rglob("*") if path.is_file()]
+    assert {"server.log"} <= {path.name for path in files}
+    return {path.name for path in files if _found(planted, [_read(path)])}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("latin-1")
+    except FileNotFoundError:  # gone meanwhile
+        return ""
+
+
+def _dump(database: str) -> str:
+    text = _program("pg_dump", database)
+    assert "PASSWORD" in text
+    return text
+
+
+def _program(name: str, *arguments: str) -> str:
+    programs = find_programs()
+    assert programs is not None
+    command = [str(programs / name), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def _found(planted: Iterable[str], texts: Iterable[str]) -> set[str]:
+    return {secret for text in texts for secret in planted if secret in text}
