@@ -57,7 +57,10 @@ def _fail(sentence: str) -> int:
 def _settings() -> Settings:
     env = dict(os.environ)
     path = Path(home_of({}, env)) / FILE_NAME
-    return resolve({}, env, path.read_text() if path.exists() else None)
+    text = path.read_text() if path.exists() else None
+    if text:
+        private_files.check_settings(str(path), text)
+    return resolve({}, env, text)
 
 
 def _serve(settings: Settings) -> int:

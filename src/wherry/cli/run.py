@@ -97,8 +97,9 @@ def _positive(ctx: click.Context, param: click.Parameter, value: Any) -> Optiona
     "--env-var",
     "variables",
     multiple=True,
-    metavar="NAME=VALUE",
-    help="Set a variable; may be repeated.",
+    metavar="NAME[=VALUE]",
+    help="Set a variable; without a value, to the one that it has here, which others do not see "
+    "in the list of processes. May be repeated.",
 )
 @click.option("--detach", is_flag=True, help="Print its id and leave it to itself.")
 @click.option(
@@ -149,6 +150,22 @@ def pairs(option: str, texts: Sequence[str]) -> Dict[str, str]:
     return found
 
 
+def _variables(texts: Sequence[str]) -> Dict[str, str]:
+    from ..sdk.settings import variable
+
+    given = [text for text in texts if "=" in text]
+    found = pairs("--env-var", given)
+    for name in (text for text in texts if "=" not in text):
+        value = variable(name)
+        if value is None:
+            raise Usage(
+                f"--env-var {name!r} has no '=', and there is no such variable here",
+                hint=f"write it as --env-var name=value, or export {name} first",
+            )
+        found[name] = value
+    return found
+
+
 def _configuration(
     session: Session,
     script: Optional[str],
@@ -170,7 +187,7 @@ def _configuration(
         session, options["env"], options["active"], options["target"]
     )
     run_config = RunConfiguration()
-    run_config.environment_variables = pairs("--env-var", options["variables"])
+    run_config.environment_variables = _variables(options["variables"])
     config = ScriptRunConfig(
         source_directory=source.directory,
         script=source.script,

@@ -7,10 +7,12 @@ from contextlib import suppress
 from typing import Optional
 
 from .errors import AuthenticationException, UserErrorException
+from .settings import holds_secret
 
 _MOST_BYTES = 4096
 _OTHERS = 0o077
 _OTHERS_WRITE = 0o002
+_OTHERS_READ = 0o044
 _GROUP_WRITES = 0o020
 
 
@@ -51,6 +53,21 @@ def open_private(path: str, flags: int) -> int:
         with suppress(OSError):  # some file systems know no modes
             os.fchmod(handle, 0o600)
     return handle
+
+
+def check_settings(path: str, text: str) -> None:
+    """Refuse a settings file that others can write to, or that says what they must not read."""
+    mode = os.stat(path).st_mode
+    if mode & _OTHERS_WRITE:
+        raise AuthenticationException(
+            f"others can write to the settings file {path}, which is therefore not used",
+            hint=f"chmod go-w {_quoted(path)}",
+        )
+    if mode & _OTHERS_READ and holds_secret(text):
+        raise AuthenticationException(
+            f"the settings file {path} holds a token or a password and can be read by others",
+            hint=f"chmod 600 {_quoted(path)}",
+        )
 
 
 def read_secret(path: str) -> Optional[str]:

@@ -159,6 +159,12 @@ def _reason(error: Exception) -> str:
     return f"{bad[0][1]!s} is not understood" if bad else str(error).splitlines()[0]
 
 
+def holds_secret(text: str) -> bool:
+    """Whether a settings file says what others must not read."""
+    written = read_file(text)
+    return any(shown(name, value) != value for name, value in written.items())
+
+
 def _first(
     setting: Setting, flags: Mapping[str, Any], env: Mapping[str, str], written: Mapping[str, str]
 ) -> Tuple[str, Any]:

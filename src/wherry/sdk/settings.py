@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, Mapping, NamedTuple, Optional
 
-from ..core.errors import UserErrorException
+from ..core import private_files
+from ..core.errors import AuthenticationException, UserErrorException
 from ..core.settings import FILE_NAME, Settings, home_of, resolve
 
 
@@ -31,7 +32,11 @@ def load(env: Optional[Mapping[str, str]] = None, **flags: Any) -> Settings:
     path = os.path.join(home_of(flags, env), FILE_NAME)
     text = _file_text(path)
     try:
+        if text:
+            private_files.check_settings(path, text)
         return resolve(flags, env, text)
+    except AuthenticationException:
+        raise
     except UserErrorException as error:
         told = error.message.replace("the settings file", f"the settings file {path}", 1)
         raise UserErrorException(told, hint=error.hint) from None
@@ -67,6 +72,11 @@ def server_environment(home: str) -> Dict[str, str]:
         paths = env["PYTHONPATH"].split(os.pathsep)
         env["PYTHONPATH"] = os.pathsep.join(os.path.abspath(path) for path in paths if path)
     return env
+
+
+def variable(name: str) -> Optional[str]:
+    """One of this process's own environment variables."""
+    return os.environ.get(name)
 
 
 _OF_A_RUN = frozenset({"WHERRY_SERVER", "WHERRY_TOKEN", "WHERRY_RUN_ID", "WHERRY_RUN_TOKEN"})

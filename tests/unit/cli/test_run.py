@@ -69,6 +69,16 @@ def test_every_option_arrives(wherry: Wherry, project: Path) -> None:
     assert (spec["script"], spec["arguments"]) == ("train.py", ["--lr", "0.1", "--", "-x"])
 
 
+def test_a_variables_value_may_come_from_here(
+    wherry: Wherry, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PASSWORD", "geheim=1")
+    run = spec_of(
+        wherry, "run", "--env-var", "A=b", "--env-var", "PASSWORD", "train.py", "--detach"
+    )
+    assert run["spec"]["environment_variables"] == {"A": "b", "PASSWORD": "geheim=1"}
+
+
 def test_options_may_follow_the_script(wherry: Wherry, project: Path) -> None:
     run = spec_of(wherry, "run", "train.py", "--detach", "--name", "nick", "data.csv")
     assert (run["display_name"], run["spec"]["arguments"]) == ("nick", ["data.csv"])
@@ -111,6 +121,7 @@ def test_a_dry_run_stores_nothing(wherry: Wherry, project: Path) -> None:
         (["--detach", "train.py", "--lr=1"], 2, "wherry run --detach train.py -- --lr=1"),
         (["--targt", "x", "train.py"], 2, "did you mean '--target'"),
         (["--tag", "a", "train.py"], 2, "--tag 'a' has no '='"),
+        (["--env-var", "NO_SUCH", "train.py"], 2, "there is no such variable here"),
         (["--env-var", "=x", "train.py"], 2, "--env-var '=x' has no name before the '='"),
         (["--timeout", "soon", "train.py"], 2, "'soon' is no length of time"),
         (["--cpu", "none", "train.py"], 2, "'none' is not a number above 0"),

@@ -99,3 +99,20 @@ def test_a_file_in_the_place_of_a_home_stays_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         private_files.make_home(str(tmp_path / "home"))
     assert mode(tmp_path / "home") == 0o644
+
+
+def test_a_settings_file_with_a_secret_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    for text in ("token = geheim", "[wherry]\ndatabase_url: postgresql://u:geheim@h/x"):
+        path.write_text(text)
+        path.chmod(0o600)
+        private_files.check_settings(str(path), text)
+        path.chmod(0o640)
+        with pytest.raises(AuthenticationException, match="can be read by others") as caught:
+            private_files.check_settings(str(path), text)
+        assert "geheim" not in str(caught.value)
+    path.chmod(0o644)
+    private_files.check_settings(str(path), "workspace = w\ndatabase_url = postgresql://u@h/x")
+    path.chmod(0o666)
+    with pytest.raises(AuthenticationException, match="others can write"):
+        private_files.check_settings(str(path), "workspace = w")
