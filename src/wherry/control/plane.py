@@ -181,7 +181,9 @@ def _secret_file(path: Path) -> str:
     found = private_files.read_secret(str(path))
     if found is None:
         private_files.make_secret(str(path), secrets.token_hex(32))
-        found = private_files.read_secret(str(path)) or ""
+        found = private_files.read_secret(str(path))
+    if not found:
+        raise WherryError(f"{path} is empty", hint="remove it: a new one is made")
     return found
 
 
@@ -193,6 +195,7 @@ def _key(path: Path) -> bytes:
     if len(key) < _KEY_BYTES:
         raise WherryError(
             f"{path} does not hold the {2 * _KEY_BYTES} hexadecimal digits that it was made with",
-            hint="put it back from a backup; without it, runs that go on cannot report",
+            hint="put it back from a backup. If it is lost, remove it: a new one is made, but runs "
+            "that go on cannot report then, and variables that were sealed stay so",
         )
     return key

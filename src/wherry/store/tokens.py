@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from wherry.core.ids import new_uuid
 
@@ -13,6 +13,8 @@ from .tables import tokens
 
 
 def ensure(connection: Connection, name: str, token: str, now: datetime) -> None:
+    """This is the name's token from now on, and no other."""
+    connection.execute(delete(tokens).where(tokens.c.name == name, tokens.c.hash != _hash(token)))
     if holder(connection, token) is None:
         connection.execute(
             insert(tokens).values(id=new_uuid(), name=name, hash=_hash(token), created_at=now)

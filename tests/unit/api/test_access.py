@@ -19,12 +19,13 @@ from wherry.api.access import ENDPOINTS, Who
 from wherry.api.app import create_app
 from wherry.api.guard import GuardedRoute, guarded_router
 from wherry.control import attempt_tokens, workspaces
-from wherry.control.plane import Plane
+from wherry.control.plane import Plane, open_plane
 from wherry.control.reconciler import Reconciler
 from wherry.control.submit import submit
 from wherry.core.errors import AuthenticationException
 from wherry.core.ids import new_uuid
 from wherry.core.resources import Resources
+from wherry.core.settings import resolve
 from wherry.drivers.memory import MemoryBackend, MemoryDriver
 from wherry.store import attempts
 from wherry.store import tables as t
@@ -252,6 +253,17 @@ def test_a_run_makes_runs_below_itself_alone(client: TestClient, world: World) -
         body = {"experiment": "e", "parent_id": parent}
         reply = client.post("/api/v1/workspaces/w/runs/interactive", json=body, headers=mine)
         assert reply.status_code == status, reply.text
+
+
+def test_a_token_that_was_replaced_is_worth_nothing(tmp_path: Path) -> None:
+    settings = resolve({"home": str(tmp_path / "home"), "allowed_hosts": "testserver"}, {})
+    path, seen = tmp_path / "home" / "token", []
+    for _ in range(2):
+        with TestClient(create_app(open_plane(settings), reconcile=False)) as client:
+            seen.append(path.read_text())
+            asked = [client.get("/api/v1/server", **_with(f"Bearer {token}")) for token in seen]
+        path.unlink()
+    assert [reply.status_code for reply in asked] == [401, 200]
 
 
 @pytest.fixture
