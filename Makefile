@@ -42,11 +42,11 @@ fuzz: setup system  ## the same as a campaign of 10,000 requests; SEED=N repeats
 drills: setup  ## processes die, disks fill, networks break; in a few minutes
 	@.venv/bin/python -m pytest -q -m chaos --timeout 600 tests/chaos
 
-chaos: setup  ## the same as a campaign of hours; SEED=N repeats one
-	@.venv/bin/python -m chaos $(if $(SEED),--seed $(SEED))
+chaos: setup system  ## the same as a campaign of hours; SEED=N repeats one, JOBS=N holds N drills at once
+	@.venv/bin/python -m chaos $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 bench: setup  ## speed and memory, as ratios
 	@.venv/bin/python -m benchmarks
 
 clean:  ## remove what the targets above made
-	rm -rf .venv .tools .demo .bench
+	rm -rf .venv .tools .demo .bench .chaos

@@ -32,23 +32,38 @@ run = Run.get_context()
 for number in range(count):
     print(f"{token} {number}", flush=True)
     run.log("step", number)
+    enter("said")
     time.sleep(pause)
 os.makedirs("outputs", exist_ok=True)
 with open("outputs/token.txt", "w") as file:
     file.write(token)
 enter("ended")
 """
+"""Each step is entered after it was printed and logged: what is entered must be in the record."""
 
 
 @dataclass
 class Entry:
-    """One submission. ``acknowledged``: the server said that it has it."""
+    """One submission. ``acknowledged``: the server said that it has it.
+
+    ``followed``: the whole log, as a client saw it that followed the run to its end.
+    """
 
     token: str
     count: int
     acknowledged: bool = False
     may_be_canceled: bool = False
     may_be_lost: bool = False
+    followed: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the script itself entered into the ledger."""
+
+    began: int
+    said: int
+    ended: int
 
 
 @dataclass
@@ -66,16 +81,20 @@ class Books:
 
     def audit(self, ledger: Path) -> list[str]:
         """Everything that is wrong, in words."""
-        runs = all_runs()
         by_token: dict[str, list[Run]] = {}
-        for run in runs:
-            by_token.setdefault(run.get_tags().get(TAG, ""), []).append(run)
+        for run in all_runs():
+            by_token.setdefault(token_of(run), []).append(run)
         words = Counter(ledger.read_text().splitlines())
-        wrong = [f"a run of nobody: {run.id}" for run in by_token.get("", [])]
-        for entry in self.entries.values():
-            found = by_token.get(entry.token, [])
-            began, ended = words[f"began {entry.token}"], words[f"ended {entry.token}"]
-            wrong += [f"{entry.token}: {fault}" for fault in _faults(entry, found, began, ended)]
+        wrong = [
+            f"a run of nobody: {run.id}"
+            for token in by_token.keys() - self.entries.keys()
+            for run in by_token[token]
+        ]
+        for token, entry in self.entries.items():
+            told = Told(*(words[f"{word} {token}"] for word in ("began", "said", "ended")))
+            wrong += [
+                f"{token}: {fault}" for fault in _faults(entry, by_token.get(token, []), told)
+            ]
         return wrong
 
 
@@ -83,21 +102,25 @@ def all_runs() -> list[Run]:
     return list(Workspace.get(WORKSPACE).iter_runs(include_children=True, archived="all"))
 
 
-def _faults(entry: Entry, found: Sequence[Run], began: int, ended: int) -> list[str]:
+def token_of(run: Run) -> str:
+    """The script's first argument."""
+    return str(run.record["spec"]["arguments"][0])
+
+
+def _faults(entry: Entry, found: Sequence[Run], told: Told) -> list[str]:
     if len(found) > 1 or (entry.acknowledged and not found):
         return [f"{len(found)} runs for one submission"]
     if not found:
-        return []
-    run = found[0]
-    record = run.record
+        return ["executed, but there is no run"] if told.began else []
+    record = found[0].record
     faults = []
-    if began > 1:
-        faults.append(f"executed {began} times")
+    if told.began > 1:
+        faults.append(f"executed {told.began} times")
     if record["status"] not in _endings(entry):
         faults.append(f"is {record['status']} ({record['message']})")
-    if record["status"] == "Completed" and (began, ended) != (1, 1):
-        faults.append(f"completed, but began {began} and ended {ended} times")
-    return faults + _contents(entry, run, whole=bool(ended))
+    if record["status"] == "Completed" and (told.began, told.ended) != (1, 1):
+        faults.append(f"completed, but began {told.began} and ended {told.ended} times")
+    return faults + _contents(entry, found[0], told)
 
 
 def _endings(entry: Entry) -> set[str]:
@@ -109,28 +132,30 @@ def _endings(entry: Entry) -> set[str]:
     return wanted
 
 
-def _contents(entry: Entry, run: Run, *, whole: bool) -> list[str]:
-    """The log and the metric, each line once; all of them if the script came to its end."""
+def _contents(entry: Entry, run: Run, told: Told) -> list[str]:
+    """The log and the metric, each line once, none missing that the script says it wrote."""
     faults = []
-    whole_lines = _log(run).split("\n")[:-1]
-    lines = [line for line in whole_lines if line.startswith(entry.token)]
-    steps = _steps(run)
+    log = _log(run)
+    lines = [line for line in log.decode().split("\n")[:-1] if line.startswith(entry.token)]
     for what, got, wanted in (
         ("log", lines, [f"{entry.token} {number}" for number in range(entry.count)]),
-        ("metric", steps, list(range(entry.count))),
+        ("metric", _steps(run), list(range(entry.count))),
     ):
-        expected = wanted if whole else wanted[: len(got)]
-        if got != expected:
-            faults.append(f"{what} has {len(got)} of {len(wanted)}, or another order")
-    if whole and "outputs/token.txt" not in run.get_file_names():
-        faults.append("its output is missing")
+        if got != wanted[: len(got)]:
+            faults.append(f"its {what} has {len(got)} lines, doubled or in another order")
+        elif len(got) < told.said:
+            faults.append(f"its {what} has {len(got)} of {told.said} lines")
+    if told.ended and "outputs/token.txt" not in run.get_file_names():
+        faults.append(f"its output is missing ({run.id}: {run.record['message']})")
+    if entry.followed is not None and entry.followed != log:
+        faults.append(f"a client saw {len(entry.followed)} of {len(log)} bytes of its log")
     return faults
 
 
-def _log(run: Run) -> str:
+def _log(run: Run) -> bytes:
     chunks: list[bytes] = []
     run.stream_logs(chunks.append, follow=False)
-    return b"".join(chunks).decode()
+    return b"".join(chunks)
 
 
 def _steps(run: Run) -> list[Any]:

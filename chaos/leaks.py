@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from sqlalchemy import text
+
 from chaos.world import World, wait_until
+from wherry.store.database import Database, sqlite_url
 
 
 def find_leaks(world: World) -> list[str]:
     """Stops the server and looks for what stays behind."""
     world.start_server()
     try:
-        wait_until(lambda: not _attempt_folders(world), "clearing away the attempts' folders", 60)
+        wait_until(lambda: not _attempt_folders(world), "clearing away the attempts' folders", 90)
     except TimeoutError as error:
         left = [sorted(each.name for each in path.iterdir()) for path in _attempt_folders(world)]
-        return [f"{error}: {left}; {_rows(world.home / 'wherry.db')}"]
+        return [f"{error}: {left}; {_rows(world)}"]
     world.stop()
+    with suppress(TimeoutError):  # the last threads of a killed process may take a moment
+        wait_until(lambda: not _locks(world), "dropping the locks", 5)
     return [
         *(f"a process: {process}" for process in world.processes()),
         *(f"a folder of an attempt: {path.name}" for path in _attempt_folders(world)),
         *(f"an unfinished file: {path}" for path in _temporary(world)),
-        *_rows(world.home / "wherry.db"),
+        *(f"a lock: {line}" for line in _locks(world)),
+        *_rows(world),
     ]
 
 
@@ -34,14 +40,26 @@ def _temporary(world: World) -> Sequence[Path]:
     return [*world.home.glob("blobs/incoming/*"), *world.home.glob("**/*.tmp")]
 
 
-def _rows(database: Path) -> list[str]:
-    if not database.exists():
-        return []
-    with sqlite3.connect(database) as connection:
-        leases = connection.execute("SELECT name, owner FROM leases").fetchall()
+def _locks(world: World) -> Sequence[str]:
+    """Locks that someone holds on a file of the home; the kernel names files by their inode."""
+    paths = {str(path.stat().st_ino): path for path in world.home.rglob("*") if path.is_file()}
+    found = []
+    for line in Path("/proc/locks").read_text().splitlines():
+        holder, _, inode = line.split()[-4], *line.split()[-3].rpartition(":")[1:]
+        if inode in paths:
+            found.append(f"{paths[inode]} by process {holder}")
+    return found
+
+
+def _rows(world: World) -> list[str]:
+    url = world.variables.get("WHERRY_DATABASE_URL") or sqlite_url(world.home / "wherry.db")
+    database = Database(url)
+    with database.read() as connection:
+        leases = connection.execute(text("SELECT name, owner FROM leases")).fetchall()
         open_attempts = connection.execute(
-            "SELECT id FROM attempts WHERE ended_at IS NULL OR released_at IS NULL"
+            text("SELECT id FROM attempts WHERE ended_at IS NULL OR released_at IS NULL")
         ).fetchall()
+    database.close()
     return [
         *(f"a lease: {name} of {owner}" for name, owner in leases),
         *(f"an attempt that has not ended: {each}" for (each,) in open_attempts),

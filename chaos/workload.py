@@ -16,15 +16,20 @@ from wherry import Experiment, Run, ScriptRunConfig, WherryError, Workspace
 T = TypeVar("T")
 
 _ENDED = ("Completed", "Failed", "Canceled")
+_LIMIT_S = 3600.0
 
 
 @dataclass
 class Workload:
-    """Submits to a world, writing down what it sends."""
+    """Submits to a world, writing down what it sends.
+
+    ``elsewhere`` counts submissions to another world, audited there.
+    """
 
     world: World
     books: Books
     chance: random.Random
+    elsewhere: int = 0
 
     def __post_init__(self) -> None:
         script = self.world.source / "script.py"
@@ -34,12 +39,19 @@ class Workload:
     def experiment(self) -> Experiment:
         return Experiment(Workspace.create(WORKSPACE, exist_ok=True), "drill")
 
+    def open_entry(self, count: int) -> Entry:
+        return self.books.open(uuid.UUID(int=self.chance.getrandbits(128)).hex, count)
+
+    def config(self, entry: Entry, pause_s: float) -> ScriptRunConfig:
+        """With a limit on its time, far away: nothing here may reach it."""
+        arguments = [entry.token, str(entry.count), str(pause_s)]
+        source = str(self.world.source)
+        return ScriptRunConfig(source, "script.py", arguments, max_run_duration_seconds=_LIMIT_S)
+
     def submit(self, count: int = 20, pause_s: float = 0.02) -> tuple[Run, Entry]:
         """Tried until the server takes it, as a person would."""
-        token = uuid.UUID(int=self.chance.getrandbits(128)).hex
-        entry = self.books.open(token, count)
-        arguments = [token, str(count), str(pause_s)]
-        config = ScriptRunConfig(str(self.world.source), "script.py", arguments)
+        entry = self.open_entry(count)
+        config, token = self.config(entry, pause_s), entry.token
         run = insist(
             lambda: self.experiment().submit(config, tags={TAG: token}, submission_key=token)
         )

@@ -10,35 +10,47 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 
+from wherry.sdk.connection import forget
 from wherry.sdk.server import HomeServer
 
-_OURS = ("WHERRY_HOME", "WHERRY_CACHE", "CHAOS_LEDGER")
+
+class Unavailable(Exception):
+    """This machine cannot hold the drill; the message says why."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a drill needs before there is a server: a home of its own kind, variables."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+Staging = Callable[[Path], AbstractContextManager[Stage]]
+"""Sets the stage in a world's folder, whose home is the subfolder ``home``."""
 
 
 class World:
     """Everything of one drill lies in ``folder``. The server starts when someone needs it."""
 
-    def __init__(self, folder: Path, home: Path | None = None) -> None:
+    def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
         self.folder = folder
-        self.home = home or folder / "home"
-        self.cache = folder / "cache"
+        self.home = folder / "home"
         self.ledger = folder / "ledger"
         self.source = folder / "source"
         self.source.mkdir(exist_ok=True)
         self.ledger.touch()
-
-    @property
-    def variables(self) -> dict[str, str]:
-        return {
+        self.variables = {
             "WHERRY_HOME": str(self.home),
-            "WHERRY_CACHE": str(self.cache),
+            "WHERRY_CACHE": str(folder / "cache"),
             "CHAOS_LEDGER": str(self.ledger),
+            **variables,
         }
 
     def python(self, *arguments: str) -> subprocess.Popen[bytes]:
@@ -55,6 +67,10 @@ class World:
         except (OSError, ValueError, KeyError):
             return None
         return pid if _alive(pid) else None
+
+    def nursery_pids(self) -> list[int]:
+        """The processes, one at most, from which the server has its runners."""
+        return [each.pid for each in self.processes() if "--nursery" in _command(each)]
 
     def runner_pids(self) -> list[int]:
         found = []
@@ -76,35 +92,61 @@ class World:
 
     def stop(self) -> None:
         for pid in self.runner_pids():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
-        server = self.server_pid()
-        if server is not None:
-            os.kill(server, signal.SIGCONT)
+            send(pid, signal.SIGCONT)
+        send(self.server_pid(), signal.SIGCONT)
         HomeServer(str(self.home)).stop()
 
 
 @contextmanager
-def new_world(home: Path | None = None) -> Iterator[World]:
+def new_world(staging: Staging | None = None) -> Iterator[World]:
     """A world in a folder of its own; this process becomes its client."""
     folder = Path(tempfile.mkdtemp(prefix="wherry-chaos-"))
-    saved = {name: os.environ.get(name) for name in _OURS}
-    world = World(folder, home)
-    os.environ.update(world.variables)
     try:
-        yield world
+        with staging(folder) if staging else nullcontext(Stage()) as stage:
+            world = World(folder, stage.variables)
+            with _environment(world.variables):
+                try:
+                    yield world
+                finally:
+                    _end(world)
     finally:
-        with suppress(Exception):
-            world.stop()
-        for process in world.processes():
-            with suppress(psutil.Error):
-                process.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end(world: World) -> None:
+    with suppress(Exception):
+        world.stop()
+    for process in world.processes():
+        with suppress(psutil.Error):
+            process.kill()
+    forget()
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    saved = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
         for name, value in saved.items():
             if value is None:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-        shutil.rmtree(folder, ignore_errors=True)
+
+
+def send(pid: int | None, number: signal.Signals) -> None:
+    if pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def pause(pid: int | None, seconds: float) -> None:
+    """Stopped, not dead."""
+    send(pid, signal.SIGSTOP)
+    time.sleep(seconds)
+    send(pid, signal.SIGCONT)
 
 
 def wait_until(holds: Callable[[], object], what: str, timeout_s: float = 120) -> None:
@@ -113,6 +155,13 @@ def wait_until(holds: Callable[[], object], what: str, timeout_s: float = 120) -
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what} did not happen within {timeout_s:.0f} s")
         time.sleep(0.05)
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
 
 
 def _alive(pid: int) -> bool:

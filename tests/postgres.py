@@ -16,22 +16,23 @@ from pathlib import Path
 def start(programs: Path) -> Iterator[str]:
     """Its address."""
     folder = Path(tempfile.mkdtemp(prefix="wherry-pg-", dir="/tmp"))
-    as_user: list[str | Path] = []
+    user = "postgres" if os.getuid() == 0 else getpass.getuser()
     if os.getuid() == 0:
-        as_user = ["runuser", "-u", "postgres", "--"]
-    user = "postgres" if as_user else getpass.getuser()
-    if as_user:
         shutil.chown(folder, "postgres")
-    data = folder / "data"
-    _run([*as_user, programs / "initdb", "-D", data, "-A", "trust", "-U", user, "--no-sync"])
-    options = f"-k {folder} -c listen_addresses= -c fsync=off"
-    control = [*as_user, programs / "pg_ctl", "-D", data, "-w", "-l", folder / "log"]
-    _run([*control, "-o", options, "start"])
+    _run(programs / "initdb", "-D", folder / "data", "-A", "trust", "-U", user, "--no-sync")
+    control(programs, folder, "start")
     try:
         yield f"postgresql://{user}@/postgres?host={folder}"
     finally:
-        _run([*control, "-m", "immediate", "stop"])
+        control(programs, folder, "-m", "immediate", "stop")
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def control(programs: Path, folder: Path, *command: str) -> None:
+    """Start or stop the server of that folder."""
+    options = f"-k {folder} -c listen_addresses= -c fsync=off"
+    place: list[str | Path] = ["-D", folder / "data", "-w", "-l", folder / "log", "-o", options]
+    _run(programs / "pg_ctl", *place, *command)
 
 
 def find_programs() -> Path | None:
@@ -42,6 +43,11 @@ def find_programs() -> Path | None:
     return Path(here).parent if here else None
 
 
-def _run(command: list[str | Path]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/tmp")
+def _run(*command: str | Path) -> None:
+    as_user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
+    # Not for the tests' own variables: by those they find, and end, what belongs to a home.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("WHERRY_")}
+    done = subprocess.run(
+        [*as_user, *command], capture_output=True, text=True, check=False, cwd="/tmp", env=env
+    )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,140 @@
+"""Drills in which processes are killed, stopped, or too many."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import psutil
+
+from chaos.workload import Workload
+from chaos.world import pause, send, wait_until
+
+_MINUTES = (2.0, 5.0, 20.0, 100.0)
+_SECONDS = (1.0, 2.0, 3.0)
+_LOOK_S = 3.0
+_IDLE_S = 0.4
+
+
+def kill_server(work: Workload, rounds: int) -> None:
+    """SIGKILL at a random moment of submission, start, run or end."""
+    for _ in range(rounds):
+        work.submit(count=work.chance.randint(1, 12), pause_s=0.02)
+        time.sleep(work.chance.uniform(0, 0.4))
+        send(work.world.server_pid(), signal.SIGKILL)
+
+
+def kill_runner(work: Workload, rounds: int) -> None:
+    """The script goes on without its runner; what it logs is still brought home."""
+    for _ in range(rounds):
+        _, entry = work.submit(count=20, pause_s=0.03)
+        entry.may_be_lost = True
+        wait_until(work.world.runner_pids, "the start of a runner")
+        time.sleep(work.chance.uniform(0, 0.8))
+        for pid in work.world.runner_pids():
+            send(pid, signal.SIGKILL)
+        work.settle()
+
+
+def kill_group(work: Workload, rounds: int) -> None:
+    """The runner and all that it started, at once: what was written before is brought home."""
+    for _ in range(rounds):
+        _, entry = work.submit(count=20, pause_s=0.03)
+        entry.may_be_lost = True
+        wait_until(work.world.runner_pids, "the start of a runner")
+        time.sleep(work.chance.uniform(0.1, 0.8))
+        for process in work.world.processes():
+            if "WHERRY_ATTEMPT_ID" in _environment(process):
+                send(process.pid, signal.SIGKILL)
+        work.settle()
+
+
+def kill_everything(work: Workload, rounds: int) -> None:
+    """Server, runners and scripts at once, as a power cut would."""
+    for _ in range(rounds):
+        _, entry = work.submit(count=20, pause_s=0.03)
+        entry.may_be_lost = True
+        time.sleep(work.chance.uniform(0, 1.0))
+        for process in work.world.processes():
+            send(process.pid, signal.SIGKILL)
+
+
+def kill_nursery(work: Workload, rounds: int) -> None:
+    """The process that starts runners dies: runs go on, others start, and the server rests."""
+    for _ in range(rounds):
+        work.submit(count=10, pause_s=0.03)
+        time.sleep(work.chance.uniform(0, 0.5))
+        for pid in work.world.nursery_pids():
+            send(pid, signal.SIGKILL)
+        work.submit(count=2)
+    for pid in work.world.nursery_pids():
+        send(pid, signal.SIGKILL)
+    work.settle()
+    _check_rest(work)
+
+
+def stop_nursery(work: Workload, rounds: int) -> None:
+    """It hangs: runners are started without it, each run once."""
+    for _ in range(rounds):
+        work.submit(count=5)
+        wait_until(work.world.nursery_pids, "the start of a nursery")
+        stopped = work.world.nursery_pids()
+        for pid in stopped:
+            send(pid, signal.SIGSTOP)
+        work.submit(count=2)
+        work.submit(count=2)
+        work.settle()
+        for pid in stopped:
+            send(pid, signal.SIGCONT)
+
+
+def stop_server(work: Workload, rounds: int) -> None:
+    """Stopped, not dead: nothing may be ended, repeated or canceled by doubt."""
+    for _ in range(rounds):
+        work.submit(count=30, pause_s=0.05)
+        time.sleep(work.chance.uniform(0, 0.5))
+        pause(work.world.server_pid(), work.chance.choice(_MINUTES if rounds > 2 else _SECONDS))
+
+
+def stop_runner(work: Workload, rounds: int) -> None:
+    for _ in range(rounds):
+        work.submit(count=30, pause_s=0.05)
+        wait_until(work.world.runner_pids, "the start of a runner")
+        for pid in work.world.runner_pids():
+            pause(pid, work.chance.choice(_MINUTES if rounds > 2 else _SECONDS))
+        work.settle()
+
+
+def two_servers(work: Workload, rounds: int) -> None:
+    """More servers are started on the home; one stays, and one alone drives the runs."""
+    for _ in range(rounds):
+        rivals = [work.world.python("-m", "wherry.api") for _ in range(3)]
+        work.submit(count=5)
+        if work.chance.random() < 0.5:
+            send(work.world.server_pid(), signal.SIGKILL)
+        work.submit(count=5)
+        work.settle()
+        work.world.start_server()
+        for rival in rivals:
+            if rival.pid != work.world.server_pid():
+                rival.wait(60)
+    alive = [each for each in work.world.processes() if "wherry.api" in each.cmdline()]
+    assert len(alive) == 1, f"{len(alive)} servers for one home"
+
+
+def _check_rest(work: Workload) -> None:
+    """A server without runs and runners has nothing to do, and does it without effort."""
+    server = psutil.Process(work.world.server_pid())
+    time.sleep(_LOOK_S)  # until everything is cleared away
+    before = server.cpu_times()
+    time.sleep(_LOOK_S)
+    after = server.cpu_times()
+    spent = after.user + after.system - before.user - before.system
+    assert spent < _IDLE_S, f"an idle server spent {spent:.1f} s of {_LOOK_S:.0f} s computing"
+
+
+def _environment(process: psutil.Process) -> dict[str, str]:
+    try:
+        return process.environ()
+    except (psutil.Error, OSError):
+        return {}
