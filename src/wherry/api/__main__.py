@@ -24,6 +24,7 @@ from wherry.core.settings import FILE_NAME, Settings, home_of, resolve
 from wherry.core.version import API, VERSION
 
 from .app import create_app
+from .connections import configured, watch
 
 log = logging.getLogger("wherry")
 
@@ -84,17 +85,9 @@ def _serve(settings: Settings) -> int:
 
 
 async def _run(plane: Plane, listener: socket.socket, address_file: Path) -> None:
-    config = uvicorn.Config(
-        create_app(plane),
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=3,
-    )
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(configured(create_app(plane), plane.server_id))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
+    watching = asyncio.create_task(watch(server.server_state.connections))
     while not server.started and not serving.done():
         await asyncio.sleep(0.005)
     if server.started:
@@ -103,6 +96,7 @@ async def _run(plane: Plane, listener: socket.socket, address_file: Path) -> Non
     try:
         await serving
     finally:
+        watching.cancel()
         log.info("stopped")
 
 

@@ -22,9 +22,22 @@ from wherry.core.errors import (
 )
 from wherry.core.version import API, VERSION
 
-from . import description, files, problems, runs, server, snapshots, tracking, view, workspaces
+from . import (
+    description,
+    files,
+    limits,
+    problems,
+    runs,
+    server,
+    snapshots,
+    tracking,
+    view,
+    workspaces,
+)
 from .deps import too_large
+from .held import Held, Share
 from .hosts import Hosts
+from .stamp import stamp
 
 _UPLOADS = 100
 _STREAMED = ("/files/", "/blobs", "/logs/", "/spool/")
@@ -61,6 +74,7 @@ def create_app(plane: Plane, *, reconcile: bool = True) -> FastAPI:
     )
     app.state.plane = plane
     app.state.known_tokens = {}
+    app.state.held = Held(limits.MAX_HELD_BYTES)
     app.state.uploads = CapacityLimiter(_UPLOADS)
     app.state.stopping = threading.Event()
     problems.install(app)
@@ -74,6 +88,7 @@ def create_app(plane: Plane, *, reconcile: bool = True) -> FastAPI:
         hosts=Hosts(plane.settings.host, plane.settings.allowed_hosts),
         max_body_bytes=plane.settings.max_body_bytes,
         server_id=plane.server_id,
+        held=app.state.held,
     )
     return app
 
@@ -81,11 +96,14 @@ def create_app(plane: Plane, *, reconcile: bool = True) -> FastAPI:
 class Edge:
     """Around every request: its host, versions, and the size of bodies that are read whole."""
 
-    def __init__(self, app: ASGIApp, hosts: Hosts, max_body_bytes: int, server_id: str) -> None:
+    def __init__(
+        self, app: ASGIApp, hosts: Hosts, max_body_bytes: int, server_id: str, held: Held
+    ) -> None:
         self._app = app
         self._hosts = hosts
         self._max_body_bytes = max_body_bytes
-        self._stamp = [*_STAMP, (b"wherry-server", server_id.encode())]
+        self._held = held
+        self._stamp = stamp(server_id)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -116,17 +134,16 @@ class Edge:
             if length.isdigit() and int(length) > self._max_body_bytes:
                 await problems.respond(too_large(self._max_body_bytes))(scope, receive, send)
                 return
-            receive = self._bounded(receive)
+            with self._held.share() as share:
+                await self._app(scope, self._bounded(receive, share), send)
+            return
         await self._app(scope, receive, send)
 
-    def _bounded(self, receive: Receive) -> Receive:
-        received = 0
-
+    def _bounded(self, receive: Receive, share: Share) -> Receive:
         async def bounded() -> Message:
-            nonlocal received
             message = await receive()
-            received += len(message.get("body", b""))
-            if received > self._max_body_bytes:
+            self._held.take(share, len(message.get("body", b"")))
+            if share.taken > self._max_body_bytes:
                 raise too_large(self._max_body_bytes)
             return message
 
@@ -146,10 +163,3 @@ def _wrong_host(host: str) -> WrongHostError:
         f"this server does not answer under the name {host!r}",
         hint="if the name is yours, set WHERRY_ALLOWED_HOSTS where the server runs",
     )
-
-
-_STAMP = [
-    (b"wherry-version", VERSION.encode()),
-    (b"wherry-api", str(API).encode()),
-    (b"x-content-type-options", b"nosniff"),
-]

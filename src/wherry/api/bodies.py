@@ -34,8 +34,9 @@ def _decoded(text: object) -> bytes:
 
 Decoded = Annotated[bytes, BeforeValidator(_decoded)]
 Str = Annotated[str, AfterValidator(_plain)]
-Text = Annotated[Str, StringConstraints(max_length=10_000)]
-Label = Annotated[Str, StringConstraints(min_length=1, max_length=255)]
+Text = Annotated[str, StringConstraints(max_length=10_000), AfterValidator(_plain)]
+Label = Annotated[str, StringConstraints(min_length=1, max_length=255), AfterValidator(_plain)]
+Key = Annotated[str, StringConstraints(max_length=255), AfterValidator(_plain)]
 Labels = Annotated[dict[Label, Text], Field(max_length=1000)]
 
 
@@ -93,7 +94,7 @@ class NewRun(Body):
     snapshot_id: Str = ""
     resources: ResourcesBody = Field(default_factory=ResourcesBody)
     max_run_duration_s: float | None = None
-    submission_key: Annotated[Str, StringConstraints(max_length=255)] | None = None
+    submission_key: Key | None = None
 
 
 class NewRuns(Body):

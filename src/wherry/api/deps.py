@@ -16,9 +16,10 @@ from wherry.core.errors import TooLargeError
 
 from .again import tried_again
 from .callers import Caller
+from .held import Held
 
 T = TypeVar("T")
-_HELD_BYTES = 1 << 20
+_BEGINNING = 1 << 20
 
 
 async def get_plane(request: Request) -> Plane:
@@ -50,17 +51,20 @@ async def with_body(request: Request, limit: int, work: Callable[[Iterator[bytes
         raise too_large(limit)
     request.state.streamed = True
     stream = request.stream()
-    held = bytearray()
-    async for piece in stream:
-        held += piece
-        if len(held) > limit:
-            raise too_large(limit)
-        if len(held) > _HELD_BYTES:
-            body = chain([bytes(held)], _pieces(stream, limit - len(held), limit))
-            uploads: anyio.CapacityLimiter = request.app.state.uploads
-            return await anyio.to_thread.run_sync(work, body, limiter=uploads)
-    pieces = [bytes(held)] if held else []
-    return await run_in_threadpool(tried_again, lambda: work(iter(pieces)))
+    held: Held = request.app.state.held
+    begun = bytearray()
+    with held.share() as share:
+        async for piece in stream:
+            held.take(share, len(piece))
+            begun += piece
+            if len(begun) > limit:
+                raise too_large(limit)
+            if len(begun) > _BEGINNING:
+                body = chain([bytes(begun)], _pieces(stream, limit - len(begun), limit))
+                uploads: anyio.CapacityLimiter = request.app.state.uploads
+                return await anyio.to_thread.run_sync(work, body, limiter=uploads)
+        pieces = [bytes(begun)] if begun else []
+        return await run_in_threadpool(tried_again, lambda: work(iter(pieces)))
 
 
 def too_large(limit: int) -> TooLargeError:

@@ -23,6 +23,7 @@ _PROBLEM = {
 }
 _ALWAYS = {
     "400": "The request cannot be carried out as written.",
+    "421": "The server does not answer under the name that was asked for.",
     "426": "The client and the server speak different versions.",
     "503": "The disk is full, or the database does not answer.",
 }

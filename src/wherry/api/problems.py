@@ -31,7 +31,10 @@ def respond(error: WherryError) -> JSONResponse:
         if name in problem:  # it may repeat what was sent
             problem[name] = clean(str(problem[name]), _MAX_SENTENCE)
     return JSONResponse(
-        problem, status_code=error.http_status, media_type="application/problem+json"
+        problem,
+        status_code=error.http_status,
+        media_type="application/problem+json",
+        headers={"Retry-After": "1"} if error.http_status == 503 else None,
     )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from fastapi.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from wherry.core.errors import UserErrorException
 
@@ -22,6 +23,18 @@ class RangeError(UserErrorException):
     http_status = 416
 
 
+class _FileResponse(StreamingResponse):
+    """Closes the file also when nobody reads a byte of it."""
+
+    def __init__(self, file: BinaryIO, pieces: Iterator[bytes], **options: Any) -> None:
+        super().__init__(pieces, **options)
+        self._file = file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._file:
+            await super().__call__(scope, receive, send)
+
+
 def read_range(file: BinaryIO, size: int, wanted: str | None) -> Response:
     """Honours one ``Range``; anything else gives the whole file. Closes the file."""
     start, stop = _bounds(wanted, size)
@@ -34,7 +47,8 @@ def read_range(file: BinaryIO, size: int, wanted: str | None) -> Response:
     whole = (start, stop) == (0, size)
     if not whole:
         headers["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
-    return StreamingResponse(
+    return _FileResponse(
+        file,
         _pieces(file, start, stop),
         status_code=200 if whole else 206,
         headers=headers,
@@ -54,8 +68,7 @@ def _bounds(wanted: str | None, size: int) -> tuple[int | None, int]:
 
 
 def _pieces(file: BinaryIO, start: int, stop: int) -> Iterator[bytes]:
-    with file:
-        file.seek(start)
-        while start < stop and (piece := file.read(min(_READ, stop - start))):
-            start += len(piece)
-            yield piece
+    file.seek(start)
+    while start < stop and (piece := file.read(min(_READ, stop - start))):
+        start += len(piece)
+        yield piece

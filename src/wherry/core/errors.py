@@ -66,6 +66,13 @@ class TooLargeError(UserErrorException):
     http_status = 413
 
 
+class TooSlowError(UserErrorException):
+    """The request came too slowly."""
+
+    code = "too_slow"
+    http_status = 408
+
+
 class AuthenticationException(UserErrorException):
     """The token is missing or not valid."""
 
