@@ -10,12 +10,12 @@ from sqlalchemy import Connection, bindparam, select, update
 from .database import Database
 from .tables import runs
 
-_SIZE = 1000
+SIZE = 1000
 _AFTER = (
     select(runs.c.seq, runs.c.id, runs.c.spec)
     .where(runs.c.seq > bindparam("last"), runs.c.spec.is_not(None))
     .order_by(runs.c.seq)
-    .limit(_SIZE)
+    .limit(bindparam("most"))
 )
 _REPLACE = update(runs).where(runs.c.seq == bindparam("run_seq"))
 
@@ -25,7 +25,7 @@ def batches(database: Database) -> Iterator[list[tuple[int, str, dict[str, Any]]
     last = 0
     while True:
         with database.read() as connection:
-            rows = connection.execute(_AFTER, {"last": last}).all()
+            rows = connection.execute(_AFTER, {"last": last, "most": SIZE}).all()
         if not rows:
             return
         last = rows[-1].seq

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import text
+from sqlalchemy import text, update
 
 from tests.planes import TOKEN, add_snapshot, make_plane, run_fields
 from wherry.api.app import create_app
@@ -22,9 +22,10 @@ from wherry.control.submit_many import submit_many
 from wherry.core.settings import resolve
 from wherry.core.specs import RunSpec
 from wherry.drivers.memory import MemoryDriver
-from wherry.store import attempts
+from wherry.store import attempts, specs
+from wherry.store import tables as t
 from wherry.store.database import Database
-from wherry.store.migrate import HEAD
+from wherry.store.migrate import HEAD, migrate
 
 SECRET = "geheim-4711"
 KEY = b"k" * 32
@@ -182,9 +183,26 @@ def test_what_an_older_version_stored_is_sealed_on_start(tmp_path: Path) -> None
 
 
 def _as_an_older_version(plane: Plane, run_id: str) -> None:
-    clear = json.dumps(spec(**VARIABLES))
     with plane.database.write() as connection:
-        connection.execute(
-            text("UPDATE runs SET spec = :spec WHERE id = :id"), {"spec": clear, "id": run_id}
-        )
+        connection.execute(update(t.runs).where(t.runs.c.id == run_id), {"spec": spec(**VARIABLES)})
         connection.execute(text("UPDATE alembic_version SET version_num = '0003'"))
+
+
+def test_a_pass_that_was_interrupted_is_begun_again(
+    plane: Plane, snapshot: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On either database, batch by batch."""
+    monkeypatch.setattr(specs, "SIZE", 2)
+    many = [run_fields(snapshot, **VARIABLES)] * 7
+    ids = [run_id for run_id, _ in submit_many(plane, "w", many, "owner")]
+    for run_id in ids[2:]:
+        _as_an_older_version(plane, run_id)
+    before = stored(plane)
+    sealing.seal_all(plane.database, plane.secret)
+    assert SECRET not in stored(plane)
+    kept = {line for line in before.splitlines() if SECRET not in line}
+    assert kept <= set(stored(plane).splitlines())
+    for run_id in ids:
+        found = sealing.opened(plane.secret, run_id, runs.show(plane, run_id).spec or {})
+        assert found["environment_variables"]["PASSWORD"] == SECRET
+    migrate(plane.database)
