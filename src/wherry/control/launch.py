@@ -4,35 +4,26 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from base64 import b64encode
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from wherry.core.errors import WherryError
 from wherry.core.manifest import Manifest
 from wherry.core.placement import Placement
-from wherry.core.resources import Resources
 from wherry.core.specs import RunSpec
 from wherry.drivers.base import Launch
-from wherry.store.attempts import AttemptRow
 
 from . import attempt_tokens, bundle, sealing, snapshots
 from .plane import Plane
 
-_NOTHING: Mapping[str, bytes] = MappingProxyType({})
 
-
-def build(plane: Plane, run: Any, attempt: AttemptRow) -> Launch:
+def build(plane: Plane, run: Any, attempt_id: str, place: Placement) -> Launch:
     """``run`` is a row with its experiment's and workspace's names."""
     spec = RunSpec.stored(sealing.opened(plane.secret, run.id, run.spec))
-    resources = Resources(attempt.cpu, attempt.memory_bytes, len(attempt.gpus))
-    place = Placement(run.id, resources, tuple(attempt.gpus))
     names = _names(plane, run)
-    if attempt.ended_at is None:
-        attempt_tokens.started(plane, attempt.id)
     return describe(
-        plane, spec, run.id, attempt.id, place, names, _snapshot(plane, spec.snapshot_id)
+        plane, spec, run.id, attempt_id, place, names, _snapshot(plane, spec.snapshot_id)
     )
 
 
@@ -43,7 +34,7 @@ def describe(
     attempt_id: str,
     place: Placement,
     names: dict[str, str],
-    snapshot: Mapping[str, bytes] = _NOTHING,
+    snapshot: str = "",
 ) -> Launch:
     manifest = Manifest(
         run_id=run_id,
@@ -53,6 +44,7 @@ def describe(
         server_id=plane.server_id,
         token=attempt_tokens.make(plane, attempt_id, run_id),
         snapshot_id=spec.snapshot_id,
+        snapshot=snapshot,
         argv=argv(spec),
         env={**names, **_user_variables(spec), **_devices(place)},
         time_limit_s=spec.max_run_duration_s,
@@ -62,20 +54,20 @@ def describe(
         attempt_id=attempt_id,
         argv=bundle.command(sys.executable),
         resources=place.resources,
-        files={"manifest.json": json.dumps(manifest.to_dict()).encode(), **snapshot},
+        files={"manifest.json": json.dumps(manifest.__dict__).encode()},
         program=bundle.files(),
         nursery=bundle.nursery(sys.executable),
         time_limit_s=spec.max_run_duration_s,
     )
 
 
-def _snapshot(plane: Plane, snapshot_id: str) -> dict[str, bytes]:
+def _snapshot(plane: Plane, snapshot_id: str) -> str:
     """A small one goes along; for a large one the runner asks."""
     try:
         archive = snapshots.small_archive(plane, snapshot_id)
     except WherryError:
-        return {}  # the runner will meet the same and say so
-    return {"snapshot.tar": archive} if archive is not None else {}
+        return ""  # the runner will meet the same and say so
+    return b64encode(archive).decode() if archive is not None else ""
 
 
 def argv(spec: RunSpec) -> list[str]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
@@ -19,15 +19,17 @@ from wherry.core.lifecycle import Decision, Observation, Phase, Reason, Status
 from wherry.core.placement import Placement, Used, Waiting, place
 from wherry.core.resources import Resources
 from wherry.core.text import clean
-from wherry.drivers.base import Driver, Handle, Health, Rescuer
+from wherry.drivers.base import Driver, Handle, Health, Reporting, Rescuer
 from wherry.store import attempts, leases, runs
 
-from . import launch
+from . import attempt_tokens, launch
+from .deliveries import Delivery, deliver, receive
 from .exits import exit_record
 from .hearing import CANCELED, GONE
 from .plane import ABSENCE, Plane
 from .reports import log_key
 from .settle import finish, settle
+from .wakeup import Wakeup
 
 log = logging.getLogger(__name__)
 
@@ -37,23 +39,37 @@ LOOK_EVERY_S = 2.0
 QUIET_S = 8.0
 FORCE_MARGIN_S = 5.0
 RELEASE_AFTER_S = 2.0
+RELEASE_LATEST_S = 60.0
 CLIENT_SILENCE = timedelta(minutes=10)
 CLIENT_LIMIT = timedelta(days=7)
 CHECK_EVERY_S = 60.0
 
 
+class Admitted(NamedTuple):
+    """A run that was given its room, and an attempt to use it."""
+
+    run: Any
+    attempt_id: str
+    place: Placement
+
+
 class Reconciler:
     """One thread per target. Everything it needs to go on after a kill is in the rows.
 
-    A tick reads what is due, calls the driver with no transaction open, and writes what came of
-    it in short transactions guarded by the run's version.
+    A turn takes what runners handed over and gives the room to the next: one transaction, then the
+    driver's calls with none open. A tick is a turn and a look at everything else. What a turn has
+    started is noted by the next transaction; where a kill comes first, the driver adopts it.
     """
 
     def __init__(self, plane: Plane, target: str, driver: Driver) -> None:
         self._plane = plane
         self._target = target
         self._driver = driver
-        self._wake = threading.Event()
+        self._wake = Wakeup(*([driver.inbox()] if isinstance(driver, Reporting) else []))
+        self._asked = False
+        self._ticked_at = float("-inf")
+        self._delivered: list[Delivery] = []
+        self._unnoted: dict[str, dict[str, Any]] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name=f"reconcile-{target}", daemon=True)
         self._lease_until = 0.0
@@ -69,37 +85,46 @@ class Reconciler:
         self._thread.start()
 
     def hint(self) -> None:
-        self._wake.set()
+        """Something asks for a look at everything."""
+        self._asked = True
+        self._wake.ring()
 
     def hint_queued(self) -> None:
         """A run has joined the queue: news only where those before it do not wait themselves."""
         if not self._held_back:
-            self._wake.set()
+            self._wake.ring()
 
     def stop(self) -> None:
         self._stopping.set()
-        self._wake.set()
+        self._wake.ring()
         if self._thread.is_alive():
             self._thread.join(timeout=10)
         with self._plane.write() as connection:
             leases.drop(connection, _lease_name(self._target), self._plane.owner)
 
     def tick(self) -> None:
-        """One pass. Safe to call at any time, from a fresh process, any number of times."""
+        """A whole pass. Safe to call at any time, from a fresh process, any number of times."""
         self._notice_absence()
         if not self._hold_lease():
             return
         self._trouble = None
-        self._try(self._admit)
+        self._ticked_at = time.monotonic()
+        self._try(self._cancel_queued)
+        self._try(self._turn)
         with self._plane.database.read() as connection:
             live = attempts.live(connection, self._target)
-        self._try(self._launch, [each for each in live if each.handle is None])
+        self._try(self._adopt, [each for each in live if each.handle is None])
         started = [each for each in live if each.handle is not None]
         self._try(self._cancel, started)
         self._try(self._look, started)
         self._try(self._sweep)
         if self._trouble is not None:
             raise self._trouble
+
+    def turn(self) -> None:
+        """The part of a pass for which short runs wait."""
+        if self._hold_lease():
+            self._turn()
 
     def _try(self, step: Callable[..., None], *arguments: Any) -> None:
         """A disk too full to start anything is freed by clearing away what ended."""
@@ -111,16 +136,19 @@ class Reconciler:
     def _loop(self) -> None:
         pause = TICK_S
         while not self._stopping.is_set():
-            self._wake.wait(pause)
-            self._wake.clear()
+            self._wake.sleep(pause)
+            asked, self._asked = self._asked, False
             try:
-                self.tick()
+                if asked or time.monotonic() - self._ticked_at >= TICK_S:
+                    self.tick()
+                else:
+                    self.turn()
                 pause = TICK_S
             except TargetUnavailableError as error:
                 log.warning("target %s: %s", self._target, error.message)
                 pause = min(pause * 2, 30.0)
             except runs.StaleError:
-                self._wake.set()
+                self.hint()
             except Exception:  # the loop outlives whatever one pass meets
                 if self._stopping.is_set():
                     return
@@ -136,18 +164,18 @@ class Reconciler:
         self._last_tick = self._plane.last_pass = now
 
     @contextmanager
-    def _alone(self, attempt: Any) -> Iterator[None]:
+    def _alone(self, run_id: str, attempt_id: str) -> Iterator[None]:
         """What one attempt meets here does not keep the others waiting."""
         try:
             yield
         except TargetUnavailableError:
             raise
         except runs.StaleError:
-            self._wake.set()  # it changed meanwhile: look again
+            self.hint()  # it changed meanwhile: look again
         except SQLAlchemyError:
             raise
         except Exception:  # one run's trouble, whatever it is
-            log.exception("attempt %s of run %s", attempt.id, attempt.run_id)
+            log.exception("attempt %s of run %s", attempt_id, run_id)
 
     def _hold_lease(self) -> bool:
         if time.monotonic() < self._lease_until - LEASE_S / 2:
@@ -159,73 +187,119 @@ class Reconciler:
         self._lease_until = time.monotonic() + LEASE_S if held else 0.0
         return held
 
-    def _admit(self) -> None:
-        """Give the head of the queue an attempt each, as far as there is room."""
+    def _turn(self) -> None:
+        self._delivered += receive(self._plane, self._driver)
+        for admitted in self._record():
+            with self._alone(admitted.run.id, admitted.attempt_id):
+                attempt_tokens.started(self._plane, admitted.attempt_id)
+                self._start(*admitted)
+
+    def _record(self) -> list[Admitted]:
+        """One transaction: what was handed over, what was started, and who is next."""
+        if not self._delivered and not self._unnoted and not self._anyone_queued():
+            return []
+        trouble, health = None, None
+        try:
+            health = self._capacity()
+        except TargetUnavailableError as error:
+            trouble = error
+        try:
+            admitted = self._write(health)
+        except (SQLAlchemyError, runs.StaleError):
+            raise
+        except Exception:  # one of those that were handed over, whatever is wrong with it
+            self._deliver_one_by_one()
+            raise
+        if trouble is not None:
+            raise trouble
+        return admitted
+
+    def _write(self, health: Health | None) -> list[Admitted]:
+        with self._plane.write() as connection:
+            for attempt_id, facts in self._unnoted.items():
+                attempts.change(connection, attempt_id, facts)
+            for delivery in self._delivered:
+                deliver(self._plane, connection, delivery)
+            admitted = self._admit(connection, health) if health else []
+        self._delivered, self._unnoted = [], {}
+        return admitted
+
+    def _deliver_one_by_one(self) -> None:
+        """Each once: what cannot be settled so is looked at like all others."""
+        delivered, self._delivered = self._delivered, []
+        for each in delivered:
+            with self._alone(each.run_id, each.attempt_id), self._plane.write() as connection:
+                deliver(self._plane, connection, each)
+
+    def _anyone_queued(self) -> bool:
         with self._plane.database.read() as connection:
-            placements, _ = self._place(connection)
-            if not placements and not runs.queued_to_cancel(connection, self._target):
+            return bool(runs.queued(connection, self._target, 1))
+
+    def _admit(self, connection: Connection, health: Health) -> list[Admitted]:
+        """Give the head of the queue an attempt each, as far as there is room."""
+        admitted = []
+        for placement in self._place(connection, health):
+            run = runs.get(connection, placement.run_id)
+            attempt_id, now = new_uuid(), self._plane.now()
+            attempts.add(connection, run, attempt_id, placement, now)
+            runs.move(connection, run, Status.STARTING, now)
+            admitted.append(Admitted(run, attempt_id, placement))
+        return admitted
+
+    def _place(self, connection: Connection, health: Health) -> list[Placement]:
+        """Which of the queue's head fit."""
+        total = sum((node.resources for node in health.nodes), Resources(0, 0, 0))
+        head = runs.queued(connection, self._target, int(total.cpu) * 4 + 1, lock=True)
+        self._held_back = False
+        if not head:
+            return []
+        gpus = [gpu for node in health.nodes for gpu in node.gpus]
+        used = [_used(attempt) for attempt in attempts.active(connection, self._target)]
+        queue = [Waiting(run.id, Resources(run.cpu, run.memory_bytes, run.gpu)) for run in head]
+        placements = place(queue, total, gpus, used)
+        self._held_back = len(placements) < len(head)
+        return placements
+
+    def _adopt(self, waiting: list[Any]) -> None:
+        """Start the attempts that nobody knows to be started: a kill came between, or an outage.
+
+        What had been started before a kill is not started again, even if it has ended since.
+        """
+        for attempt in waiting:
+            if attempt.id in self._unnoted:
+                continue
+            with self._alone(attempt.run_id, attempt.id):
+                with self._plane.database.read() as connection:
+                    run = runs.get(connection, attempt.run_id)
+                self._start(run, attempt.id, _place_of(attempt))
+
+    def _start(self, run: Any, attempt_id: str, place: Placement) -> None:
+        try:
+            handle = self._driver.submit(launch.build(self._plane, run, attempt_id, place))
+        except LaunchRefusedError as error:
+            self._refused(run.id, attempt_id, error)
+        except TargetUnavailableError as error:
+            self._note(attempt_id, {"detail": clean(error.message)})
+            raise
+        else:
+            self._unnoted[attempt_id] = {"handle": handle, "detail": ""}
+
+    def _refused(self, run_id: str, attempt_id: str, error: LaunchRefusedError) -> None:
+        with self._plane.write() as connection:
+            run = runs.get(connection, run_id, lock=True)
+            refusal = Decision(Status.FAILED, Reason.LAUNCH_REFUSED)
+            finish(self._plane, connection, run, refusal, detail=clean(error.message))
+            now = self._plane.now()
+            attempts.change(connection, attempt_id, {"ended_at": now, "released_at": now})
+
+    def _cancel_queued(self) -> None:
+        """Those that were asked to end and had to queue again."""
+        with self._plane.database.read() as connection:
+            if not runs.queued_to_cancel(connection, self._target):
                 return
         with self._plane.write() as connection:
             for run in runs.queued_to_cancel(connection, self._target):
                 finish(self._plane, connection, run, Decision(Status.CANCELED, Reason.CANCELED))
-            placements, by_id = self._place(connection, lock=True)
-            for placement in placements:
-                run = by_id[placement.run_id]
-                now = self._plane.now()
-                attempts.add(connection, run, new_uuid(), placement, now)
-                runs.move(connection, run, Status.STARTING, now)
-
-    def _place(
-        self, connection: Connection, *, lock: bool = False
-    ) -> tuple[list[Placement], dict[str, Any]]:
-        """Which of the queue's head fit, and the rows of that head."""
-        self._held_back = False
-        if not runs.queued(connection, self._target, 1):
-            return [], {}
-        health = self._capacity()
-        total = sum((node.resources for node in health.nodes), Resources(0, 0, 0))
-        gpus = [gpu for node in health.nodes for gpu in node.gpus]
-        used = [_used(attempt) for attempt in attempts.active(connection, self._target)]
-        head = runs.queued(connection, self._target, int(total.cpu) * 4 + 1, lock=lock)
-        queue = [Waiting(run.id, Resources(run.cpu, run.memory_bytes, run.gpu)) for run in head]
-        placements = place(queue, total, gpus, used)
-        self._held_back = len(placements) < len(head)
-        return placements, {run.id: run for run in head}
-
-    def _launch(self, waiting: list[Any]) -> None:
-        """Start the attempts that have no handle yet: new ones, and those a kill interrupted.
-
-        What had been started before a kill is not started again, even if it has ended since.
-        """
-        started: dict[str, dict[str, Any]] = {}
-        try:
-            for attempt in waiting:
-                with self._alone(attempt):
-                    started.update(self._start(attempt))
-        finally:
-            self._note(started)
-
-    def _start(self, attempt: Any) -> dict[str, dict[str, Any]]:
-        """What to note of the attempt."""
-        with self._plane.database.read() as connection:
-            run = runs.get(connection, attempt.run_id)
-        try:
-            handle = self._driver.submit(launch.build(self._plane, run, attempt))
-        except LaunchRefusedError as error:
-            self._refused(attempt, error)
-            return {}
-        except TargetUnavailableError as error:
-            self._note({attempt.id: {"detail": clean(error.message)}})
-            raise
-        return {attempt.id: {"handle": handle, "detail": ""}}
-
-    def _refused(self, attempt: Any, error: LaunchRefusedError) -> None:
-        with self._plane.write() as connection:
-            run = runs.get(connection, attempt.run_id, lock=True)
-            refusal = Decision(Status.FAILED, Reason.LAUNCH_REFUSED)
-            finish(self._plane, connection, run, refusal, detail=clean(error.message))
-            now = self._plane.now()
-            attempts.change(connection, attempt.id, {"ended_at": now, "released_at": now})
 
     def _cancel(self, started: list[Any]) -> None:
         """First ask, and after the grace insist."""
@@ -234,14 +308,14 @@ class Reconciler:
         patience_s = self._plane.settings.cancel_grace_s + FORCE_MARGIN_S
         for attempt in wanted:
             asked_s = self._plane.hearing.lasting_s(attempt.id, CANCELED)
-            with self._alone(attempt):
+            with self._alone(attempt.run_id, attempt.id):
                 if attempt.cancel_sent_at is None:
                     self._driver.cancel(Handle(attempt.handle))
-                    self._note({attempt.id: {"cancel_sent_at": now}})
+                    self._note(attempt.id, {"cancel_sent_at": now})
                 elif asked_s > patience_s:
                     self._driver.cancel(Handle(attempt.handle), force=True)
                     if attempt.force_sent_at is None:
-                        self._note({attempt.id: {"force_sent_at": now}})
+                        self._note(attempt.id, {"force_sent_at": now})
 
     def _look(self, started: list[Any]) -> None:
         """Ask the backend about the attempts whose runner is not heard, and settle them all."""
@@ -250,7 +324,7 @@ class Reconciler:
             return
         seen = self._driver.observe([Handle(attempt.handle) for attempt in due])
         for attempt in due:
-            with self._alone(attempt):
+            with self._alone(attempt.run_id, attempt.id):
                 self._settle(attempt, seen.get(Handle(attempt.handle), Observation(Phase.UNKNOWN)))
 
     def _settle(self, attempt: Any, observation: Observation) -> None:
@@ -264,8 +338,8 @@ class Reconciler:
         elif observation.phase is Phase.RUNNING and self._quiet(attempt):
             self._rescue(attempt)  # the command may run on without its runner
         with self._plane.write() as connection:
-            self._keep(connection, attempt, observation)
-            settle(self._plane, connection, attempts.get(connection, attempt.id))
+            known = attempts.get(connection, attempt.id)
+            settle(self._plane, connection, known, self._changes(known, observation))
 
     def _rescue(self, attempt: Any) -> bool:
         """Whether someone is at work who sends what the runner could not any more."""
@@ -273,7 +347,8 @@ class Reconciler:
             return False
         with self._plane.database.read() as connection:
             run = runs.get(connection, attempt.run_id)
-        return self._driver.rescue(launch.build(self._plane, run, attempt))
+        place = _place_of(attempt)
+        return self._driver.rescue(launch.build(self._plane, run, attempt.id, place))
 
     def _due(self, attempt: Any) -> bool:
         """Doubt is a reason to look, though not all the time; so is an attempt not seen before."""
@@ -293,7 +368,7 @@ class Reconciler:
     def _quiet(self, attempt: Any) -> bool:
         return self._plane.hearing.quiet_s(attempt.id) > QUIET_S
 
-    def _keep(self, connection: Any, attempt: Any, observation: Observation) -> None:
+    def _changes(self, attempt: Any, observation: Observation) -> dict[str, Any]:
         changes: dict[str, Any] = {
             "phase": observation.phase.value,
             "detail": clean(observation.detail),
@@ -306,7 +381,7 @@ class Reconciler:
         known = attempt.exit is not None
         if observation.exit is not None and observation.phase is Phase.EXITED and not known:
             changes["exit"] = dict(exit_record(observation.exit.__dict__).__dict__)
-        attempts.change(connection, attempt.id, changes)
+        return changes
 
     def _collect_log(self, attempt: Any) -> None:
         """Fetch what the runner could not push any more."""
@@ -331,7 +406,9 @@ class Reconciler:
 
     def _release(self) -> None:
         now = self._plane.now()
-        before = now - timedelta(seconds=RELEASE_AFTER_S)
+        # While others wait for this machine it has better things to do, though not for ever.
+        after_s = RELEASE_LATEST_S if self._held_back else RELEASE_AFTER_S
+        before = now - timedelta(seconds=after_s)
         with self._plane.database.read() as connection:
             ended = [
                 attempt
@@ -350,7 +427,7 @@ class Reconciler:
         self._looked_at.pop(attempt.id, None)
         self._plane.hearing.forget(attempt.id)
         cleared = False
-        with self._alone(attempt):
+        with self._alone(attempt.run_id, attempt.id):
             handle = Handle(attempt.handle or "")
             if handle and seen[handle].phase in (Phase.RUNNING, Phase.PENDING):
                 self._driver.cancel(handle, force=True)
@@ -396,12 +473,9 @@ class Reconciler:
             self._checked_at = now
         return self._health
 
-    def _note(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
-        """Facts about attempts, by their ids, in one transaction."""
-        if changes:
-            with self._plane.write() as connection:
-                for attempt_id, facts in changes.items():
-                    attempts.change(connection, attempt_id, facts)
+    def _note(self, attempt_id: str, facts: Mapping[str, Any]) -> None:
+        with self._plane.write() as connection:
+            attempts.change(connection, attempt_id, facts)
 
 
 def claim_targets(plane: Plane) -> None:
@@ -419,6 +493,11 @@ def claim_targets(plane: Plane) -> None:
 
 def _lease_name(target: str) -> str:
     return f"target:{target}"
+
+
+def _place_of(attempt: Any) -> Placement:
+    gpus = tuple(attempt.gpus)
+    return Placement(attempt.run_id, Resources(attempt.cpu, attempt.memory_bytes, len(gpus)), gpus)
 
 
 def _used(attempt: Any) -> Used:

@@ -41,12 +41,10 @@ def report(plane: Plane, attempt_id: str, fields: Mapping[str, Any]) -> dict[str
             plane.hearing.heard(attempt_id)
         if attempt.exit is not None:
             changes.pop("exit", None)
-        attempts.change(connection, attempt_id, changes)
-        moved = settle(plane, connection, attempts.get(connection, attempt_id))
-        run = runs.get(connection, attempt.run_id)
-    if moved is not None and moved.terminal:
+        settled = settle(plane, connection, attempt, changes)
+    if settled.status is not None and settled.status.terminal:
         plane.hint(attempt.target)
-    return {"cancel": run.cancel_requested_at is not None}
+    return {"cancel": settled.cancel_requested}
 
 
 def append_log(plane: Plane, run_id: str, attempt_id: str, offset: int, data: bytes) -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -26,18 +28,29 @@ from .hearing import GONE
 from .plane import Plane
 
 
-def settle(plane: Plane, connection: Connection, attempt: Any) -> Status | None:
-    """Move the attempt's run as its facts call for; the new status, or None."""
+class Settled(NamedTuple):
+    """The status that the run was given, if any, and whether someone wants it ended."""
+
+    status: Status | None
+    cancel_requested: bool
+
+
+def settle(
+    plane: Plane, connection: Connection, attempt: Any, changes: Mapping[str, Any]
+) -> Settled:
+    """Keep what is new about the attempt, and move its run as all that is known calls for."""
     run = runs.get(connection, attempt.run_id, lock=True)
     cancel_requested = run.cancel_requested_at is not None
-    decision = decide(Status(run.status), facts(plane, attempt), cancel_requested=cancel_requested)
-    if decision is None:
-        return None
-    exit = ExitRecord.parse(attempt.exit) if attempt.exit else None
-    finish(plane, connection, run, decision, exit=exit, detail=attempt.detail)
-    if decision.status.terminal:
-        attempts.change(connection, attempt.id, {"ended_at": plane.now()})
-    return decision.status
+    known = SimpleNamespace(**{**attempt._mapping, **changes})
+    decision = decide(Status(run.status), facts(plane, known), cancel_requested=cancel_requested)
+    if decision is not None:
+        exit = ExitRecord.parse(known.exit) if known.exit else None
+        finish(plane, connection, run, decision, exit=exit, detail=known.detail)
+        if decision.status.terminal:
+            changes = {**changes, "ended_at": plane.now()}
+    if changes:
+        attempts.change(connection, attempt.id, changes)
+    return Settled(decision.status if decision else None, cancel_requested)
 
 
 def finish(

@@ -18,7 +18,8 @@ class Manifest:
 
     ``server`` is the address to report to. ``server_file``, where the node shares the server's
     file system, names a JSON file whose ``url`` is the server's present address. ``server_id`` is
-    in every answer of this server: what answers without it is another one.
+    in every answer of this server: what answers without it is another one. ``snapshot`` is the
+    snapshot itself where it is small: a tar in base64.
     """
 
     run_id: str
@@ -29,6 +30,7 @@ class Manifest:
     server_file: str = ""
     server_id: str = ""
     snapshot_id: str = ""
+    snapshot: str = ""
     env: Dict[str, str] = field(default_factory=dict)
     time_limit_s: Optional[float] = None
     grace_s: float = 10.0

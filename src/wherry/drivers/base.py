@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NewType, Protocol, runtime_checkable
+from typing import Any, NewType, Protocol, runtime_checkable
 
 from wherry.core.lifecycle import Observation
 from wherry.core.resources import Resources
@@ -108,6 +108,19 @@ class Rescuer(Protocol):
         False when there is nothing to bring home, or it was tried often enough. While it works,
         ``observe`` says ``running``; afterwards ``exited``.
         """
+        ...
+
+
+@runtime_checkable
+class Reporting(Protocol):
+    """A driver to which runners hand the whole story of a short run, past HTTP."""
+
+    def inbox(self) -> int:
+        """A descriptor that can be read when there is a report, as long as the driver lives."""
+        ...
+
+    def reports(self) -> Sequence[Mapping[str, Any]]:
+        """Those that came since the last call. One that gets lost is found by ``observe``."""
         ...
 
 

@@ -27,6 +27,7 @@ from wherry.runner import tree
 
 from . import gpus, machine, processes
 from .base import Handle, Health, Launch, Node
+from .inbox import Inbox
 from .nursery import Nursery, NurseryError
 
 log = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class LocalDriver:
         self._memory_bytes = memory_bytes
         self._gpus = gpus
         self._nursery: Nursery | None = None
+        self._inbox = Inbox()
         self._measured: tuple[float, float, int] | None = None
 
     def check(self) -> Health:
@@ -109,7 +111,7 @@ class LocalDriver:
                     return True
                 if not _exists(folder / "started") or not _one_more_rescue(folder):
                     return False
-                _note_spawned(folder, self._start_runner(launch, folder, rescue=True))
+                self._start_runner(launch, folder, rescue=True)
         except OSError as error:
             raise TargetUnavailableError(f"{folder} cannot be rescued: {error}") from None
         return True
@@ -156,6 +158,12 @@ class LocalDriver:
                     folder.rename(rubbish)
             _remove(rubbish)
 
+    def inbox(self) -> int:
+        return self._inbox.reader
+
+    def reports(self) -> Sequence[Mapping[str, Any]]:
+        return self._inbox.take()
+
     def close(self) -> None:
         """Nothing but the nursery: attempts go on."""
         if self._nursery is not None:
@@ -180,32 +188,33 @@ class LocalDriver:
     def _start(self, launch: Launch, folder: Path) -> None:
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
-            for name, content in launch.files.items():
-                _write(folder / name, content)
-            pid = self._start_runner(launch, folder)
+            self._start_runner(launch, folder)
         except (OSError, LaunchRefusedError):
             _remove(folder)
             raise
-        _note_spawned(folder, pid)
 
-    def _start_runner(self, launch: Launch, folder: Path, *, rescue: bool = False) -> int:
-        warm = self._start_warm(launch, folder, rescue=rescue)
-        return warm or _start_cold(launch, folder, rescue=rescue)
+    def _start_runner(self, launch: Launch, folder: Path, *, rescue: bool = False) -> None:
+        if not self._start_warm(launch, folder, rescue=rescue):
+            _note_spawned(folder, _start_cold(launch, folder, rescue=rescue))
 
-    def _start_warm(self, launch: Launch, folder: Path, *, rescue: bool) -> int | None:
+    def _start_warm(self, launch: Launch, folder: Path, *, rescue: bool) -> bool:
         """By the nursery. Where it fails, the claim on the folder keeps a runner that it may have
         started and the one that is started instead from both going on.
         """
         if not launch.nursery:
-            return None
+            return False
         try:
             if self._nursery is None:
-                self._nursery = _open_nursery(launch, folder)
-            return self._nursery.start_runner(folder, _environment(launch), rescue=rescue)
+                self._nursery = _open_nursery(launch, folder, self._inbox.writer)
+            env = {**launch.env, processes.MARK: launch.attempt_id}
+            pid = self._nursery.start_runner(folder, env, launch.files, rescue=rescue)
         except (OSError, NurseryError) as error:
             log.warning("%s: runners are started one by one: %s", self._root, error)
             self._nursery = None
-            return None
+            return False
+        if rescue:  # one that is not the first leaves no mark of its own
+            _note_spawned(folder, pid)
+        return True
 
     def _folder(self, handle: Handle) -> Path | None:
         """The attempt's folder, or None for what is no handle of ours."""
@@ -270,11 +279,11 @@ def _one_more_rescue(folder: Path) -> bool:
         return file.tell() <= _RESCUES
 
 
-def _open_nursery(launch: Launch, folder: Path) -> Nursery:
+def _open_nursery(launch: Launch, folder: Path, inbox: int) -> Nursery:
     _put_program(launch, folder)
     env = _environment(launch)
     del env[processes.MARK]  # it belongs to no attempt
-    return Nursery(_filled(launch.nursery, folder), env, folder.parent / ".nursery.log")
+    return Nursery(_filled(launch.nursery, folder), env, folder.parent / ".nursery.log", inbox)
 
 
 def _put_program(launch: Launch, folder: Path) -> None:
@@ -283,6 +292,8 @@ def _put_program(launch: Launch, folder: Path) -> None:
 
 
 def _start_cold(launch: Launch, folder: Path, *, rescue: bool) -> int:
+    for name, content in launch.files.items():
+        _write(folder / name, content)
     _put_program(launch, folder)
     argv = _filled(launch.argv, folder)
     pid = _spawn([*argv, "--rescue"] if rescue else argv, launch, folder)

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from wherry.runner.handover import PIPE
+
 from . import processes
 
 _PATIENCE_S = 5.0
@@ -24,12 +26,14 @@ class NurseryError(Exception):
 class Nursery:
     """One that has failed is of no more use. Its process ends with the last reference to it."""
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], output: Path) -> None:
+    def __init__(
+        self, argv: Sequence[str], env: Mapping[str, str], output: Path, inbox: int
+    ) -> None:
         input_end, self._requests = os.pipe()
         self._answers, output_end = os.pipe()
         self._close = weakref.finalize(self, _close, self._requests, self._answers)
         try:
-            self._pid = _spawn(argv, env, output, input_end, output_end)
+            self._pid = _spawn(argv, env, output, (input_end, output_end, inbox))
         except OSError:
             self._close()
             raise
@@ -37,9 +41,24 @@ class Nursery:
             _close(input_end, output_end)
         processes.adopt(self._pid)
 
-    def start_runner(self, folder: Path, env: Mapping[str, str], *, rescue: bool = False) -> int:
-        """The process id of a runner for the attempt in ``folder``."""
-        request = {"folder": str(folder), "env": dict(env), "rescue": rescue}
+    def start_runner(
+        self,
+        folder: Path,
+        env: Mapping[str, str],
+        files: Mapping[str, bytes],
+        *,
+        rescue: bool = False,
+    ) -> int:
+        """The process id of a runner for the attempt in ``folder``.
+
+        ``env`` is what it has beyond the nursery's own, ``files`` what it need not read there.
+        """
+        request = {
+            "folder": str(folder),
+            "env": dict(env),
+            "files": {name: content.decode() for name, content in files.items()},
+            "rescue": rescue,
+        }
         try:
             self._send(json.dumps(request).encode() + b"\n")
             return _pid_in(json.loads(self._line()))
@@ -75,13 +94,15 @@ class Nursery:
 
 
 def _spawn(
-    argv: Sequence[str], env: Mapping[str, str], output: Path, input_end: int, output_end: int
+    argv: Sequence[str], env: Mapping[str, str], output: Path, pipes: tuple[int, int, int]
 ) -> int:
+    input_end, output_end, inbox = pipes
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     actions = [
         (os.POSIX_SPAWN_DUP2, input_end, 0),
         (os.POSIX_SPAWN_DUP2, output_end, 1),
         (os.POSIX_SPAWN_OPEN, 2, str(output), flags, 0o600),
+        (os.POSIX_SPAWN_DUP2, inbox, PIPE),
     ]
     # Its runners inherit the mask: none of them is ended before it can say so.
     mask = (signal.SIGTERM,)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import select
 import time
+from binascii import a2b_base64
 
 from . import process, tree
 from .courier import Courier
 from .environment import command_environment
 from .evidence import MemoryKills
 from .folder import Folder, tell
+from .handover import hand_over
 from .light import TYPE_CHECKING, become_subreaper, signal, suppress
 from .outputs import WATCHED, Outputs, Sweeper
 from .rescue import outlive
@@ -18,8 +21,9 @@ from .verdict import READ_BACK, conclude
 from .workspace import SetupError, unpack
 
 if TYPE_CHECKING:
-    from typing import Any, Dict, Iterator
+    from typing import Any, Callable, Dict, Iterator, Optional
 
+_SHORT_S = 0.05
 _NOTICED_S = 0.1
 _HEARTBEAT_S = 5.0
 
@@ -28,24 +32,37 @@ class CanceledError(Exception):
     """Someone asked the attempt to end before its command was started."""
 
 
-def main(path: str, library: str) -> None:
-    """Run the attempt whose folder is ``path``; ``library`` goes on the command's Python path."""
+def main(
+    path: str,
+    library: str,
+    manifest_text: Optional[str] = None,
+    pipe: Optional[int] = None,
+    on_claim: Optional[Callable[[], None]] = None,
+) -> None:
+    """Run the attempt whose folder is ``path``; ``library`` goes on the command's Python path.
+
+    The manifest is read from the folder unless its text is given; ``pipe`` is the short way home.
+    ``on_claim`` is called as soon as it is clear whose the attempt is.
+    """
     signals = process.Signals()
-    folder = Folder(path)
-    if not folder.claim(time.time()):
+    folder = Folder(path, manifest_text)
+    claimed = folder.claim(time.time())
+    if on_claim is not None:
+        on_claim()
+    if not claimed:
         return
     try:
         manifest = folder.manifest()
     except SetupError as error:
         folder.write_exit(_without_start(error))
         return
-    _Attempt(folder, manifest, library, signals).run()
+    _Attempt(folder, manifest, library, signals, pipe).run()
 
 
-def rescue(path: str, library: str) -> None:
+def rescue(path: str, library: str, manifest_text: Optional[str] = None) -> None:
     """Bring home what the attempt left whose runner is gone."""
     signals = process.Signals()
-    folder = Folder(path)
+    folder = Folder(path, manifest_text)
     try:
         manifest = folder.manifest()
     except SetupError as error:
@@ -58,12 +75,18 @@ class _Attempt:
     """One attempt. The methods stand in the order in which they are called."""
 
     def __init__(
-        self, folder: Folder, manifest: Dict[str, Any], library: str, signals: process.Signals
+        self,
+        folder: Folder,
+        manifest: Dict[str, Any],
+        library: str,
+        signals: process.Signals,
+        pipe: Optional[int] = None,
     ) -> None:
         self._folder = folder
         self._manifest = manifest
         self._library = library
         self._signals = signals
+        self._pipe = pipe
         self._shipper = _shipper(manifest)
         self._file_shipper = _shipper(manifest)
         self._courier = Courier(
@@ -73,7 +96,8 @@ class _Attempt:
             on_cancel=lambda: signals.ask(signal.SIGTERM),
             on_done=signals.wake,
         )
-        self._sweeper = Sweeper(Outputs(self._file_shipper, str(manifest["run_id"]), folder))
+        self._outputs = Outputs(self._file_shipper, str(manifest["run_id"]), folder)
+        self._sweeper = Sweeper(self._outputs)
 
     def run(self) -> None:
         try:
@@ -86,14 +110,14 @@ class _Attempt:
             record = _without_start(SetupError(f"the runner failed: {error!r}"))
             _tell_trace()
         self._folder.write_exit(record)
-        self._finish(record)
+        if not self._handed_over(record):
+            self._finish(record)
 
     def rescue(self) -> None:
         tell("an earlier runner of this attempt was killed; what it left is brought home")
         record = self._folder.exit_record()
         if record is None:
-            self._courier.start()
-            self._sweeper.start()
+            self._attend()
             record = outlive(self._folder, self._manifest, self._signals)
             self._folder.write_exit(record)
         self._finish(record)
@@ -104,9 +128,8 @@ class _Attempt:
         if self._signals.asked:
             raise CanceledError
         try:
-            self._folder.prepare()
-            if os.path.exists(self._folder.snapshot):
-                self._unpack()
+            if self._manifest.get("snapshot"):  # a small one comes along
+                unpack(iter((a2b_base64(self._manifest["snapshot"]),)), self._folder.work)
             elif self._manifest.get("snapshot_id") and self._shipper.enabled:
                 self._fetch(str(self._manifest["snapshot_id"]))
             else:
@@ -122,12 +145,6 @@ class _Attempt:
         for name in WATCHED:
             with suppress(FileExistsError):  # whatever the snapshot has of that name
                 os.mkdir(f"{self._folder.work}/{name}")
-
-    def _unpack(self) -> None:
-        """A small snapshot comes with the manifest."""
-        with open(self._folder.snapshot, "rb") as file:
-            unpack(iter(lambda: file.read(1 << 16), b""), self._folder.work)
-        os.unlink(self._folder.snapshot)
 
     def _fetch(self, snapshot_id: str) -> None:
         try:
@@ -166,12 +183,18 @@ class _Attempt:
             list(manifest["argv"]), env, folder.work, folder.log, subreaper=become_subreaper()
         )
         started_at, began = time.time(), time.monotonic()
-        self._courier.start()
-        self._sweeper.start()
+        if not command.ended_within(_SHORT_S, signals):
+            self._attend()
         limit_s, grace_s = manifest.get("time_limit_s"), float(manifest.get("grace_s", 10.0))
         command.watch(signals, limit_s, grace_s, kills.look)
         ended_at = started_at + time.monotonic() - began  # the clock may have been set meanwhile
         return {**self._conclude(command, kills), "started_at": started_at, "ended_at": ended_at}
+
+    def _attend(self) -> None:
+        """The command takes long enough for someone to watch it."""
+        self._folder.reserve()
+        self._courier.start()
+        self._sweeper.start()
 
     def _conclude(self, command: process.Command, kills: MemoryKills) -> Dict[str, Any]:
         status = command.status or 0
@@ -185,8 +208,18 @@ class _Attempt:
             memory_kills=bool(status) and kills.lately(),
         )
 
+    def _handed_over(self, record: Dict[str, Any]) -> bool:
+        """Whether that was all, because the run was short, quiet and left no files."""
+        if self._pipe is None or self._courier.started or not self._shipper.enabled:
+            return False
+        if self._folder.spools() or not self._outputs.none():
+            return False
+        log = self._folder.whole_log(select.PIPE_BUF)
+        return log is not None and hand_over(self._pipe, self._manifest, record, log)
+
     def _finish(self, record: Dict[str, Any]) -> None:
-        """Hand over everything. The record is safe by now: who asks to end ends only waiting."""
+        """Send everything. The record is safe by now: who asks to end ends only waiting."""
+        self._folder.keep_exit()
         self._signals.on_ask = self._hurry
         self._courier.finalizing()
         self._courier.finish({**record, "warnings": self._sweeper.finish()})

@@ -44,7 +44,7 @@ class Courier:
         self._on_done = on_done
         self._stage = "running"
         self._silent = True
-        self._started = False
+        self.started = False
         self._exit: Optional[Dict[str, Any]] = None
         self._refused: Set[str] = set()
         self._beat_at = 0.0
@@ -55,7 +55,7 @@ class Courier:
     def start(self) -> None:
         """That the command runs is said, too, only once it has done so for long enough."""
         if not self.done:
-            self._started = True
+            self.started = True
             self._beat_at = time.monotonic() + _NOTICED_S
             _thread.start_new_thread(self._run, ())
 
@@ -67,7 +67,7 @@ class Courier:
     def finish(self, record: Dict[str, Any]) -> None:
         """Send what is left, then the record, then call ``on_done``."""
         self._exit = record
-        if not self._started and not self.done:
+        if not self.started and not self.done:
             self._run()
         elif self._wake.locked():
             self._wake.release()

@@ -15,20 +15,24 @@ if TYPE_CHECKING:
 MANIFEST_VERSION = 1
 _RESERVED = 16384
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+_told_in: List[str] = []
 
 
 class Folder:
-    """Every path is absolute: the runner's own working directory is the command's."""
+    """Every path is absolute: the runner's own working directory is the command's.
 
-    def __init__(self, path: str) -> None:
+    ``manifest`` is its text where it came another way than as a file.
+    """
+
+    def __init__(self, path: str, manifest: Optional[str] = None) -> None:
         self.path = os.path.abspath(path)
         self.work = f"{self.path}/work"
-        self.snapshot = f"{self.path}/snapshot.tar"
         self.log = f"{self.path}/std_log.txt"
         self.spool = f"{self.path}/spool"
         self.files = f"{self.path}/files"
         self.runner_log = f"{self.path}/runner.log"
         self._exit = f"{self.path}/exit.json"
+        self._manifest = manifest
 
     def claim(self, started_at: float) -> bool:
         """Whether this is the first runner of the attempt. At most one ever is."""
@@ -52,8 +56,7 @@ class Folder:
 
     def manifest(self) -> Dict[str, Any]:
         try:
-            with open(f"{self.path}/manifest.json", "rb") as file:
-                manifest = loads(file.read().decode())
+            manifest = loads(self._manifest or self._manifest_file())
         except (OSError, ValueError) as error:
             raise SetupError(f"the manifest cannot be read: {error}") from None
         version = manifest.get("version") if isinstance(manifest, dict) else None
@@ -61,15 +64,16 @@ class Folder:
             raise SetupError(f"the manifest has version {version}, this runner reads 1")
         return dict(manifest)
 
-    def prepare(self) -> None:
-        """The places that the SDK writes to, and room for the exit record on a disk that fills."""
-        for path in (self.spool, self.files):
-            os.makedirs(path, exist_ok=True)
-        handle = os.open(f"{self._exit}.tmp", _NEW, 0o600)
+    def reserve(self) -> None:
+        """Room for the exit record on a disk that fills."""
         try:
-            os.write(handle, b" " * _RESERVED)
-        finally:
-            os.close(handle)
+            handle = os.open(f"{self._exit}.tmp", _NEW, 0o600)
+            try:
+                os.write(handle, b" " * _RESERVED)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            tell(f"there is no room for an exit record: {error}")
 
     def started_at(self) -> Optional[float]:
         """When the first runner began, by its own clock."""
@@ -96,6 +100,15 @@ class Folder:
             else:
                 return
 
+    def keep_exit(self) -> None:
+        """The record survives a power cut from now on."""
+        with suppress(OSError):
+            handle = os.open(self._exit, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
     def spools(self) -> List[Tuple[str, str]]:
         """Stream names and paths of what the SDK spooled."""
         try:
@@ -112,13 +125,25 @@ class Folder:
         except OSError:
             return b""
 
+    def whole_log(self, limit: int) -> Optional[bytes]:
+        """All of it, unless it is longer than that."""
+        try:
+            with open(self.log, "rb", 0) as file:
+                data = file.read(limit + 1)
+        except OSError:
+            return None
+        return data if len(data) <= limit else None
+
+    def _manifest_file(self) -> str:
+        with open(f"{self.path}/manifest.json", "rb") as file:
+            return file.read().decode()
+
     def _write_exit(self, data: bytes) -> None:
         handle = os.open(f"{self._exit}.tmp", _NEW, 0o600)
         try:
             if os.write(handle, data) < len(data):
                 raise OSError("the disk is full")
             os.ftruncate(handle, len(data))
-            os.fsync(handle)
         finally:
             os.close(handle)
         os.rename(f"{self._exit}.tmp", self._exit)
@@ -133,10 +158,17 @@ def _read_object(path: str) -> Dict[str, Any]:
     return dict(found) if isinstance(found, dict) else {}
 
 
+def tell_in(path: str) -> None:
+    """Have what is told in that file, made when there is something to tell, not on stderr."""
+    _told_in.append(path)
+
+
 def tell(sentence: str) -> None:
     """A line in the runner's own log; a full disk is no reason to stop."""
     line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {sentence}\n"
     with suppress(OSError):
+        if _told_in:
+            os.dup2(os.open(_told_in.pop(), _NEW | os.O_APPEND, 0o600), 2)
         os.write(2, line.encode("utf-8", "replace"))
 
 

@@ -1,8 +1,10 @@
 """A process that has imported the runner and forks one for each attempt it is told of.
 
 Starting Python and importing the runner takes four times as long as all that a runner does for a
-short command. The nursery reads requests, a line of JSON each, and answers each with the process
-id of a new runner, or with why there is none. It ends when its input does; runners outlive it.
+short command. The nursery reads requests, a line of JSON each. The new runner itself answers with
+its process id, once it has claimed the attempt; where there is none, the nursery says why. It ends
+when its input does; runners outlive it. What a short run has to say goes through descriptor 3: see
+``handover.py``.
 """
 
 from __future__ import annotations
@@ -11,16 +13,19 @@ import gc
 import os
 
 from .__main__ import main, rescue
+from .folder import tell, tell_in
+from .handover import PIPE
 from .light import TYPE_CHECKING, dumps, loads, signal, suppress
 
 if TYPE_CHECKING:
-    from typing import Any, Dict
+    from typing import Any, Dict, Optional
 
 _BLOCK = 1 << 16
 
 
 def serve(library: str) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps the runners
+    os.set_inheritable(PIPE, False)  # it is for runners, not for commands
     os.chdir("/")
     _warm_up()
     buffer = b""
@@ -33,7 +38,14 @@ def serve(library: str) -> None:
             buffer += piece
             continue
         buffer = rest
-        os.write(1, dumps(_answer(loads(line.decode()), library)).encode() + b"\n")
+        error = _fork(loads(line.decode()), library)
+        if error:
+            _answer({"error": error})
+
+
+def _answer(fields: Dict[str, Any]) -> None:
+    with suppress(OSError):  # who asked may be gone, which changes nothing
+        os.write(1, dumps(fields).encode() + b"\n")
 
 
 def _warm_up() -> None:
@@ -44,35 +56,42 @@ def _warm_up() -> None:
     gc.freeze()
 
 
-def _answer(request: Dict[str, Any], library: str) -> Dict[str, Any]:
+def _fork(request: Dict[str, Any], library: str) -> Optional[str]:
+    """Why no runner came of it, or None."""
     if not os.path.exists(f"{library}/wherry/__init__.py"):
-        return {"error": f"{library} has been removed"}
+        return f"{library} has been removed"
     try:
         pid = os.fork()
     except OSError as error:
-        return {"error": str(error)}
+        return str(error)
     if pid == 0:
         try:
             _become_runner(request, library)
+        except BaseException as error:  # noqa: BLE001  # the outermost frame of a process
+            tell(f"the runner failed: {error!r}")
         finally:
             os._exit(1)
-    return {"pid": pid}
+    return None
 
 
 def _become_runner(request: Dict[str, Any], library: str) -> None:
     """As if this process had been started for this attempt alone."""
     os.setsid()
     folder = str(request["folder"])
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    log = os.open(f"{folder}/runner.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    for number, handle in enumerate((nothing, log, log)):
-        os.dup2(handle, number)
-    os.close(nothing)
-    os.close(log)
-    os.environ.clear()
+    tell_in(f"{folder}/runner.log")
     os.environ.update(request["env"])
+    manifest = request["files"]["manifest.json"]
     if request.get("rescue"):
-        rescue(folder, library)
+        _come_up()
+        rescue(folder, library, manifest)
     else:
-        main(folder, library)
+        main(folder, library, manifest, PIPE, _come_up)
     os._exit(0)
+
+
+def _come_up() -> None:
+    _answer({"pid": os.getpid()})
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    os.close(nothing)

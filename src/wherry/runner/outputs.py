@@ -100,6 +100,14 @@ class Outputs:
         self._batch: List[Small] = []
         self._batch_size = 0
 
+    def none(self) -> bool:
+        """Whether there is nothing to send, as far as one look tells."""
+        places = [f"{self._folder.work}/{root}" for root in WATCHED]
+        try:
+            return not any(map(_listed, [*places, self._folder.files, self._folder.runner_log]))
+        except OSError:
+            return False
+
     def sweep(self, *, last: bool = False) -> None:
         """Raises ``AwayError`` and a final ``RejectedError``; everything else is told."""
         for name, path, version in self._found():
@@ -267,6 +275,14 @@ class Outputs:
         if name not in self._told:
             self._told.add(name)
             tell(f"{name!r} is not kept: {why}")
+
+
+def _listed(path: str) -> bool:
+    """Whether there is something in the folder; something else in its place counts as well."""
+    try:
+        return bool(os.listdir(path))
+    except FileNotFoundError:
+        return False
 
 
 def _version(about: os.stat_result) -> Version:

@@ -78,6 +78,16 @@ class Command:
         self.killed = False
         self._subreaper = subreaper
 
+    def ended_within(self, seconds: float, signals: Signals) -> bool:
+        """Whether that was all of it: nothing is left, and nobody asked for an end meanwhile."""
+        until = time.monotonic() + seconds
+        while self._running():
+            left = until - time.monotonic()
+            if left <= 0 or signals.asked:
+                return False
+            signals.wait(left)
+        return not self._left_over()
+
     def watch(
         self,
         signals: Signals,

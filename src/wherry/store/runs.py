@@ -85,7 +85,7 @@ _ADD_IN_ORDER = insert(runs).returning(runs.c.seq, sort_by_parameter_order=True)
 _UPDATE = update(runs).where(runs.c.seq == bindparam("run_seq"))
 _MOVE = _UPDATE.where(runs.c.version == bindparam("seen"))
 _QUEUED = (
-    select(runs)
+    select(runs.c.id, runs.c.cpu, runs.c.memory_bytes, runs.c.gpu)
     .where(runs.c.target == bindparam("at"), runs.c.status == Status.QUEUED.value)
     .order_by(runs.c.seq)
     .limit(bindparam("most"))

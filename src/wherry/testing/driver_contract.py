@@ -295,7 +295,7 @@ class DriverContract:
     ) -> None:
         """A runner that cannot reach its server still has things to hand over."""
         driver = make_driver()
-        launch = self.launch("mark", str(world / "starts"), server="http://127.0.0.1:9")
+        launch = self.launch("mark", str(world / "starts"), "0.5", server="http://127.0.0.1:9")
         handle = driver.submit(launch)
         self.until(lambda: starts(world) == 1)
         until = time.monotonic() + 2

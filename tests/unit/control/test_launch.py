@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+from base64 import b64decode
 from pathlib import Path
 
 from tests.planes import add_snapshot, make_plane
@@ -34,7 +35,8 @@ def launched(tmp_path: Path, content: bytes) -> Launch:
 
 def test_a_small_snapshot_goes_along(tmp_path: Path) -> None:
     sent = launched(tmp_path, b"print(1)")
-    with tarfile.open(fileobj=io.BytesIO(sent.files["snapshot.tar"])) as archive:
+    sent_along = b64decode(json.loads(sent.files["manifest.json"])["snapshot"])
+    with tarfile.open(fileobj=io.BytesIO(sent_along)) as archive:
         file = archive.extractfile("train.py")
         assert file is not None
         assert file.read() == b"print(1)"
@@ -42,5 +44,6 @@ def test_a_small_snapshot_goes_along(tmp_path: Path) -> None:
 
 def test_a_large_one_is_asked_for(tmp_path: Path) -> None:
     sent = launched(tmp_path, bytes(1 << 20))
-    assert sorted(sent.files) == ["manifest.json"]
-    assert json.loads(sent.files["manifest.json"])["snapshot_id"]
+    manifest = json.loads(sent.files["manifest.json"])
+    assert manifest["snapshot_id"]
+    assert manifest["snapshot"] == ""

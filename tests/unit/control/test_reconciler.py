@@ -198,6 +198,7 @@ def test_a_target_that_cannot_start_anything_still_ends_and_clears(world: World)
     report(world.plane, world.attempt(ended).id, {"exit": {"exit_code": 0}})
     runs.cancel(world.plane, canceled)
     waiting = world.submit()
+    world.reconciler._write(None)  # as the next pass would, if there were one
     world.restart(NoRoom(world.backend))
     for _ in range(5):
         with pytest.raises(TargetUnavailableError):
@@ -248,8 +249,8 @@ def test_a_submission_wakes_the_loop_unless_others_wait_before_it(world: World) 
     world.plane.hint_queued = lambda _target: world.reconciler.hint_queued()
 
     def woken() -> bool:
-        was = world.reconciler._wake.is_set()
-        world.reconciler._wake.clear()
+        was = world.reconciler._wake.rung
+        world.reconciler._wake.hush()
         return was
 
     running = world.submit(resources={"cpu": 2})

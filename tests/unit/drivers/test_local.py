@@ -35,8 +35,13 @@ def driver(root: Path) -> LocalDriver:
     return LocalDriver(root)
 
 
-def launch(command: list[str], attempt_id: str = "a1", argv: list[str] | None = None) -> Launch:
-    manifest = Manifest("r1", attempt_id, "", command, token="t0ken").to_dict()
+def launch(
+    command: list[str],
+    attempt_id: str = "a1",
+    argv: list[str] | None = None,
+    server: str = "",
+) -> Launch:
+    manifest = Manifest("r1", attempt_id, server, command, token="t0ken").to_dict()
     files = {"manifest.json": json.dumps(manifest).encode()}
     command_line = argv or bundle.command(sys.executable)
     return Launch(attempt_id, command_line, files=files, program=bundle.files())

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -138,12 +139,10 @@ def test_a_short_run_costs_few_requests_on_one_connection(
     assert server.exits[0]["started_at"]
 
 
-def test_a_snapshot_beside_the_manifest_is_not_asked_for(
-    attempt: Attempt, server: FakeServer
-) -> None:
-    attempt.folder.mkdir()
-    (attempt.folder / "snapshot.tar").write_bytes(tar({"train.py": "print('here')"}))
-    record = attempt.start([sys.executable, "train.py"], snapshot_id="s1").finish()
+def test_a_snapshot_in_the_manifest_is_not_asked_for(attempt: Attempt, server: FakeServer) -> None:
+    archive = b64encode(tar({"train.py": "print('here')"})).decode()
+    started = attempt.start([sys.executable, "train.py"], snapshot_id="s1", snapshot=archive)
+    record = started.finish()
     assert record["exit_code"] == 0
     assert server.log == b"here\n"
     assert [each.path for each in server.exchanges] == ["/api/v1/attempts/a1/report"]
@@ -156,7 +155,7 @@ def test_on_every_python(
     attempt.python = find_python(version)
     attempt.env["WHERRY_CACHE"] = str(tmp_path / "cache")
     script = """\
-import os, sys, json
+import os, sys, json; os.mkdir(os.environ["WHERRY_SPOOL"] + "/spool")
 os.makedirs("outputs", exist_ok=True)
 open("outputs/model.bin", "wb").write(b"m" * 100000)
 open("outputs/small.txt", "w").write("s")
@@ -514,6 +513,7 @@ def test_a_server_that_is_away_in_the_middle_misses_nothing(
 import os, time
 print("before", flush=True)
 while not os.path.exists("away"): time.sleep(0.01)
+os.mkdir(os.environ["WHERRY_SPOOL"] + "/spool")
 spool = open(os.environ["WHERRY_SPOOL"] + "/spool/metrics.9.jsonl", "w")
 for number in range(1000): print(number); spool.write("%d\\n" % number)
 open("outputs/x", "w").write("x")
@@ -523,6 +523,7 @@ open("outputs/x", "w").write("x")
     server.stop()
     (attempt.folder / "work/away").touch()
     until((attempt.folder / "exit.json").exists)
+    until(lambda: "does not answer" in attempt.told)
     assert attempt.process.poll() is None
     server.start()
     record = attempt.finish()

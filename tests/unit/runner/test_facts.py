@@ -199,7 +199,7 @@ def test_one_runner_claims_an_attempt(tmp_path: Path) -> None:
 
 def test_the_exit_record_has_room_on_a_full_disk(tmp_path: Path) -> None:
     folder = Folder(str(tmp_path))
-    folder.prepare()
+    folder.reserve()
     assert (tmp_path / "exit.json.tmp").stat().st_size >= 8192
     folder.write_exit({"exit_code": 3})
     assert (tmp_path / "exit.json").read_text() == '{"exit_code": 3}'
@@ -209,7 +209,7 @@ def test_the_exit_record_has_room_on_a_full_disk(tmp_path: Path) -> None:
 
 def test_a_record_that_does_not_fit_on_the_disk_is_shortened(tmp_path: Path) -> None:
     folder = Folder(str(tmp_path))
-    folder.prepare()
+    folder.reserve()
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (16384, before[1]))
     try:

@@ -24,8 +24,8 @@ def server() -> Iterator[FakeServer]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
     made = Folder(str(tmp_path))
-    made.prepare()
     (tmp_path / "work" / "outputs").mkdir(parents=True)
+    (tmp_path / "files").mkdir()
     return made
 
 

@@ -1,0 +1,63 @@
+"""Short runs as their runners hand them over to the driver: the end and the log in one piece."""
+
+from __future__ import annotations
+
+import logging
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from wherry.drivers.base import Driver, Reporting
+from wherry.store import attempts
+
+from .exits import exit_record
+from .plane import Plane
+from .reports import log_key
+from .settle import settle
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One ended attempt, its log stored already."""
+
+    run_id: str
+    attempt_id: str
+    exit: dict[str, Any]
+
+
+def receive(plane: Plane, driver: Driver) -> Sequence[Delivery]:
+    """What the driver was handed. One that cannot be taken is found later by looking."""
+    if not isinstance(driver, Reporting):
+        return []
+    return [each for report in driver.reports() if (each := _received(plane, report)) is not None]
+
+
+def deliver(plane: Plane, connection: Connection, delivery: Delivery) -> None:
+    """Settle the attempt. One whose run was deleted leaves nothing."""
+    attempt = attempts.find(connection, delivery.attempt_id)
+    if attempt is None or attempt.run_id != delivery.run_id:
+        plane.logs.remove(log_key(delivery.run_id, delivery.attempt_id))
+        return
+    changes: dict[str, Any] = {"heartbeat_at": plane.now()}
+    if attempt.exit is None:
+        changes["exit"] = delivery.exit
+    settle(plane, connection, attempt, changes)
+
+
+def _received(plane: Plane, report: Mapping[str, Any]) -> Delivery | None:
+    try:
+        run_id, attempt_id = str(report["run_id"]), str(report["attempt_id"])
+        exit = dict(exit_record(report["exit"]).__dict__)
+        data = b64decode(report["log"])
+        if data:
+            plane.logs.append(log_key(run_id, attempt_id), 0, data)
+            plane.changed(run_id)
+    except Exception:  # anybody may write to a pipe, and disks may be full
+        log.exception("a report that was handed over cannot be taken")
+        return None
+    return Delivery(run_id, attempt_id, exit)
