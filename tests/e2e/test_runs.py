@@ -334,7 +334,7 @@ def test_ten_clients_that_start_at_once_share_one_server(home: Home) -> None:
     answers = [client.communicate(timeout=120) for client in clients]
     assert [client.returncode for client in clients] == [0] * 10, answers
     assert len({out for out, _ in answers}) == 1
-    servers = [p for p in home.processes() if "wherry.api" in p.cmdline()]
+    servers = home.running("wherry.api")
     assert len(servers) == 1
 
 
@@ -436,13 +436,16 @@ def test_a_gigabyte_would_fit_in_little_memory(home: Home) -> None:
 
 
 def test_the_server_can_be_stopped_and_the_run_goes_on(home: Home) -> None:
+    go = home.home.parent / "go"
     run = home.submit(
-        "import time\nfor i in range(30):\n    print(i, flush=True)\n    time.sleep(0.1)"
+        "import os, time\nfor i in range(30):\n    print(i, flush=True)\n    time.sleep(0.01)\n"
+        f"while not os.path.exists({str(go)!r}): time.sleep(0.01)"
     )
     wait_until(lambda: run.get_status() == "Running")
     os.kill(home.server_pid(), signal.SIGTERM)
-    wait_until(lambda: not any("wherry.api" in p.cmdline() for p in home.processes()))
-    assert any("train.py" in process.cmdline() for process in home.processes())
+    wait_until(lambda: not home.running("wherry.api"))
+    assert home.running("train.py")
+    go.touch()
     run.wait_for_completion()
     assert _log(home, run).split() == [str(i).encode() for i in range(30)]
 
