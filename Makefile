@@ -34,7 +34,7 @@ format: setup  ## put the code in shape
 	@.venv/bin/ruff format .
 
 attack: setup system  ## odd and hostile requests to real servers; in a few minutes
-	@.venv/bin/python -m pytest -q -m attack --timeout 600 tests/fuzz
+	@.venv/bin/python -m pytest -q -m attack --timeout 600 tests/fuzz tests/e2e/test_mistakes.py
 
 fuzz: setup system  ## the same as a campaign of 10,000 requests; SEED=N repeats one
 	@.venv/bin/python -m tests.fuzz $(if $(SEED),--seed $(SEED))

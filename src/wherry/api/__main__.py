@@ -43,7 +43,8 @@ def main() -> int:
         return _fail(str(error))
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        return _fail(place + (error.strerror or str(error)).lower())
+        reason = (error.strerror or str(error)).lower()
+        return _fail(f"{place}{reason}\n\nhint: WHERRY_HOME names another folder")
     except Exception as error:
         log.exception("the server cannot start")
         return _fail(f"unexpected {type(error).__name__}: {error}")
@@ -72,7 +73,7 @@ def _serve(settings: Settings) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ServerUnavailableError(
-                f"another server looks after {home}",
+                f"another server looks after {home}, and does not answer",
                 hint="wherry server status says how it is, wherry server stop ends it",
             ) from None
         plane = open_plane(settings)

@@ -12,7 +12,7 @@ from ..core.settings import ENV, SETTINGS, shown
 from .command import Group, guess, pass_session
 from .output import emit
 from .session import Session, choose_workspace
-from .settings_file import change, path_of
+from .settings_file import change, is_written, path_of
 from .table import Column
 
 _NAMES = [setting.name for setting in SETTINGS]
@@ -30,6 +30,11 @@ def _known(ctx: click.Context, param: click.Parameter, value: str) -> str:
 
 def _completed(ctx: click.Context, param: click.Parameter, incomplete: str) -> List[str]:
     return [name for name in _NAMES if name.startswith(incomplete)]
+
+
+def _known_or_written(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """What is not known can still be taken out of the file."""
+    return value if is_written(value) else _known(ctx, param, value)
 
 
 _name_argument = click.argument("name", callback=_known, shell_complete=_completed)
@@ -93,7 +98,7 @@ def set_(session: Session, name: str, value: str) -> None:
 
 
 @config.command("unset", examples=["wherry config unset workspace"])
-@_name_argument
+@click.argument("name", callback=_known_or_written, shell_complete=_completed)
 @pass_session
 def unset(session: Session, name: str) -> None:
     """Take one setting out of the settings file."""

@@ -100,7 +100,7 @@ def _sentence(error: click.ClickException) -> str:
 def _help_hint(error: click.UsageError) -> Optional[str]:
     if isinstance(error, Usage):
         return error.hint
-    return f"{error.ctx.command_path} --help" if error.ctx is not None else None
+    return f"{error.ctx.command_path} --help says how it is used" if error.ctx else None
 
 
 def _told(error: WherryError) -> str:

@@ -221,7 +221,9 @@ def confirm(question: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise Usage("this cannot be undone, and nobody is there to be asked", hint="add --yes")
+        raise Usage(
+            f"nobody is there to answer {question!r}", hint="--yes says so; it cannot be undone"
+        )
     if not click.confirm(question, err=True):
         raise Failure("nothing was deleted")
 

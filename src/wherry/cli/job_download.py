@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import click
 
-from ..core.errors import NotFoundError
+from ..core.errors import ConflictError, NotFoundError
 from ..sdk.ignore import DOWNLOADS
 from .command import Command, argument_for_run, pass_session
 from .output import count, emit
@@ -33,6 +33,7 @@ from .table import Column
     metavar="FOLDER",
     help=f"Where to.  [default: {DOWNLOADS}/ and the id of the run]",
 )
+@click.option("--overwrite", is_flag=True, help="Replace files in FOLDER that differ.")
 @click.option("--list", "listing", is_flag=True, help="Only list the files.")
 @click.option(
     "--snapshot", is_flag=True, help="The source folder as it was submitted, instead of the files."
@@ -43,6 +44,7 @@ def download(
     run_id: str,
     names: Tuple[str, ...],
     path: Optional[str],
+    overwrite: bool,
     listing: bool,
     snapshot: bool,
 ) -> None:
@@ -59,6 +61,8 @@ def download(
     if listing:
         emit(session, files, _columns())
         return
+    if path is not None and not overwrite:
+        _check_free(run, files, path)
     _fetch(session, run, files, path or os.path.join(DOWNLOADS, run.id))
 
 
@@ -78,6 +82,33 @@ def _chosen(run: Any, names: Tuple[str, ...]) -> List[Dict[str, Any]]:
             )
         chosen += [file for file in found if file not in chosen]
     return chosen if names else files
+
+
+def _check_free(run: Any, files: List[Dict[str, Any]], folder: str) -> None:
+    """Nothing is fetched onto a file of someone's own."""
+    from ..sdk.files import place_below
+
+    for file in files:
+        place = place_below(folder, file["path"])
+        if os.path.exists(place) and not _is_same(place, file):
+            raise ConflictError(
+                f"{place} is there already and differs from {file['path']} of run {run.id}",
+                hint="name another folder with --path, or replace it with --overwrite",
+            )
+
+
+def _is_same(path: str, file: Dict[str, Any]) -> bool:
+    from hashlib import sha256
+
+    if not file["digest"]:  # a log, which grows
+        return os.path.isfile(path)
+    if os.path.isdir(path) or os.path.getsize(path) != file["size"]:
+        return False
+    digest = sha256()
+    with open(path, "rb") as content:
+        for block in iter(lambda: content.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest() == str(file["digest"])
 
 
 def _fetch(session: Session, run: Any, files: List[Dict[str, Any]], folder: str) -> None:

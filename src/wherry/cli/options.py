@@ -8,24 +8,34 @@ from typing import Any, Optional, Sequence
 import click
 
 from ..core.nearest import suggest
+from .ending import Usage
 
 
 class Existing(click.Path):
-    """A file or a folder that is there."""
+    """A file or a folder that is there and can be read."""
 
     def __init__(self, *, folder: bool) -> None:
-        super().__init__(exists=True, file_okay=not folder, dir_okay=folder)
-        self._noun = "folder" if folder else "file"
+        super().__init__(file_okay=not folder, dir_okay=folder)
+        self._is_right = os.path.isdir if folder else os.path.isfile
+        self._right, self._wrong = ("folder", "file") if folder else ("file", "folder")
 
     def convert(
         self, value: Any, param: Optional[click.Parameter], ctx: Optional[click.Context]
     ) -> Any:
-        if os.path.exists(value):
-            return super().convert(value, param, ctx)
-        near, name = os.path.split(os.path.abspath(value))
-        there = os.listdir(near) if os.path.isdir(near) else []
-        told = f"there is no {self._noun} {value!r} in {_here(value)}{suggest(name, there)}"
-        raise click.BadParameter(told, ctx, param)
+        problem = self._problem(str(value))
+        if problem is None:
+            return value
+        option = param.opts[-1] if param else "it"
+        raise Usage(problem, hint=f"{option} takes a {self._right} that you can read")
+
+    def _problem(self, value: str) -> Optional[str]:
+        if not os.path.exists(value):
+            near, name = os.path.split(os.path.abspath(value))
+            there = os.listdir(near) if os.path.isdir(near) else []
+            return f"there is no {self._right} {value!r} in {_here(value)}{suggest(name, there)}"
+        if not self._is_right(value):
+            return f"{value!r} is a {self._wrong}, not a {self._right}"
+        return None if os.access(value, os.R_OK) else f"{value!r} cannot be read: permission denied"
 
 
 class OneOf(click.Choice):  # type: ignore[type-arg]  # generic in newer versions only
@@ -42,6 +52,12 @@ class OneOf(click.Choice):  # type: ignore[type-arg]  # generic in newer version
             return known[str(value).lower()]
         told = f"{value!r} is none of {', '.join(self.choices)}"
         raise click.BadParameter(told + suggest(str(value), self.choices), ctx, param)
+
+    def get_missing_message(
+        self, param: click.Parameter, ctx: Optional[click.Context] = None
+    ) -> str:
+        """Nothing: what may be chosen stands in the name of the argument."""
+        return ""
 
 
 def size_option(ctx: click.Context, param: click.Parameter, value: Optional[str]) -> Optional[str]:

@@ -35,7 +35,7 @@ def select(query: str, data: Any) -> Any:
     except JMESPathError as error:
         from .ending import Usage
 
-        reason = " ".join(str(error).split())
+        reason = str(error).splitlines()[0].rstrip(":")
         raise Usage(
             f"--query {query!r} cannot be used: {reason}",
             hint="it is written in JMESPath, such as \"[?status=='Failed'].id\"",

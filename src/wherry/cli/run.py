@@ -45,7 +45,7 @@ def _positive(ctx: click.Context, param: click.Parameter, value: Any) -> Optiona
         "wherry run --dry-run train.py",
     ],
 )
-@click.argument("script", required=False, type=click.Path())
+@click.argument("script", required=False, type=click.Path(readable=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS...]")
 @click.option("--command", metavar="TEXT", help="Run this shell command instead of a script.")
 @click.option(

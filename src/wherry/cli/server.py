@@ -81,9 +81,9 @@ def logs(session: Session, follow: bool, lines: int) -> None:
 def run(session: Session) -> None:
     """Run the server here, in the foreground, until Ctrl-C; for service managers and containers."""
     import os
-    from importlib.util import find_spec
 
-    from ..core.errors import ConflictError, ServerUnavailableError
+    from ..core.errors import ConflictError
+    from ..sdk.server import require_server_packages
     from ..sdk.settings import server_environment
 
     home = _home(session)
@@ -93,10 +93,7 @@ def run(session: Session) -> None:
             f"the server of {status.home} is {status.message} already (process {status.pid})",
             hint="wherry server stop",
         )
-    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
-        raise ServerUnavailableError(
-            "this Python has no server to start", hint="pip install 'wherry[server]'"
-        )
+    require_server_packages(home.home)
     sys.stdout.flush()
     arguments = [sys.executable, "-m", "wherry.api"]
     os.execve(sys.executable, arguments, server_environment(home.home))  # noqa: S606

@@ -28,6 +28,7 @@ def source_of(script: Optional[str], chosen: Optional[str]) -> Source:
     if not os.path.isfile(path):
         raise _missing(script, here)
     _check_kind(script)
+    _check_readable(path)
     if not _below(path, here):
         folder = _not_everything(os.path.dirname(path), script)
         return Source(folder, os.path.basename(path))
@@ -60,6 +61,13 @@ def _check_kind(script: str) -> None:
         raise UserErrorException(f"{script!r} is not a Python script", hint=remedy)
 
 
+def _check_readable(path: str) -> None:
+    if not os.access(path, os.R_OK):
+        raise UserErrorException(
+            f"the script {path} cannot be read: permission denied", hint=f"chmod u+r {path}"
+        )
+
+
 def _script_in(directory: str, script: str) -> str:
     """As seen from the folder or, failing that, from here."""
     _check_kind(script)
@@ -68,6 +76,7 @@ def _script_in(directory: str, script: str) -> str:
     path = os.path.abspath(script)
     if not os.path.isfile(path):
         raise _missing(script, directory)
+    _check_readable(path)
     return path
 
 

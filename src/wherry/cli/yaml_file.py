@@ -26,7 +26,7 @@ def load(path: str) -> Any:
         place = f", line {mark.line + 1}," if mark is not None else ""
         problem = getattr(error, "problem", None) or "it is not YAML"
         raise UserErrorException(
-            f"{path}{place} cannot be read: {problem}", hint="the file must be YAML"
+            f"{path}{place} cannot be read: {problem}", hint="correct it there; a job file is YAML"
         ) from None
 
 

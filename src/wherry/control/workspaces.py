@@ -13,7 +13,7 @@ from wherry.core.records import Experiment, Workspace
 from wherry.store import listing, workspaces
 
 from . import runs
-from .plane import Plane
+from .plane import DEFAULT_WORKSPACE, Plane
 
 
 def every(plane: Plane) -> list[Workspace]:
@@ -40,7 +40,12 @@ def show(plane: Plane, name: str) -> Workspace:
 
 
 def remove(plane: Plane, name: str) -> None:
-    """With everything in it; refused while a run goes on."""
+    """With everything in it; refused while a run goes on, and for the one that is always there."""
+    if name == DEFAULT_WORKSPACE:
+        raise ConflictError(
+            f"workspace {name!r} cannot be deleted: there is always one of that name",
+            hint="its runs can: wherry job delete RUN_ID...",
+        )
     live = [status.value for status in Status if status not in TERMINAL]
     unfinished = listing.Filter(
         statuses=[*live, CANCEL_REQUESTED], include_children=True, archived="all"

@@ -146,7 +146,7 @@ def read_file(text: str) -> Dict[str, str]:
         if name not in names:
             raise UserErrorException(
                 f"the settings file has {name!r}, which is no setting there{suggest(name, names)}",
-                hint=f"the settings are {', '.join(sorted(names))}",
+                hint=f"take it out with: wherry config unset {name}",
             )
     return found
 
@@ -156,7 +156,10 @@ def _reason(error: Exception) -> str:
     name, bad = getattr(error, "option", None), getattr(error, "errors", None)
     if name:
         return f"it has {name!r} twice"
-    return f"{bad[0][1]!s} is not understood" if bad else str(error).splitlines()[0]
+    if bad:
+        line = str(bad[0][1]).replace("\\n", "")
+        return f"the line {line} has no '='"
+    return str(error).splitlines()[0]
 
 
 def holds_secret(text: str) -> bool:
@@ -214,7 +217,7 @@ def _url(raw: Any) -> str:
     except ValueError:  # such as a port that is no number
         good = False
     if text and not good:
-        raise ValueError("is no address: write it like http://host:port")
+        raise ValueError("is no address: write it like http://127.0.0.1:8700")
     return text
 
 

@@ -235,7 +235,7 @@ class Client:
             return failure
         return ServerUnavailableError(
             f"the server at {self.url} cannot be reached: {failure.message}",
-            hint="`wherry server status` says whether one runs; WHERRY_SERVER names another",
+            hint="wherry server status says whether one runs; WHERRY_SERVER names another",
         )
 
 
@@ -272,7 +272,7 @@ def mismatch(url: str, version: str, api: str) -> VersionMismatchError:
     return VersionMismatchError(
         f"the server at {url} is Wherry {version} (API {api}), "
         f"this client is Wherry {VERSION} (API {API})",
-        hint="stop it with `wherry server stop` and repeat, "
+        hint="stop it with wherry server stop and repeat, "
         f"or install its version here: pip install 'wherry=={version}'",
     )
 
@@ -321,4 +321,4 @@ def _problem(response: Response) -> WherryError:
             return from_problem(body)
     except ValueError:
         pass
-    return WherryError(f"the server answered {status}", hint="`wherry server logs` says more")
+    return WherryError(f"the server answered {status}", hint="wherry server logs says more")

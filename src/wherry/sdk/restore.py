@@ -14,7 +14,8 @@ def restore(client: Client, snapshot_id: str, folder: str) -> str:
     """Unpack the snapshot into the folder, which must be empty or not be there; its path."""
     if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
         raise UserErrorException(
-            f"{folder!r} exists and is not an empty folder", hint="name a new folder with path="
+            f"{folder!r} exists and is not an empty folder",
+            hint="name a new folder: path= in Python, --path on the command line",
         )
     os.makedirs(folder, exist_ok=True)
     part = os.path.join(folder, f".wherry-{os.getpid()}")

@@ -82,7 +82,7 @@ class HomeServer:
         if start or not os.path.exists(self._stopped_path):
             return self.ensure()
         raise ServerUnavailableError(
-            f"the server of {self.home} was stopped", hint="`wherry server start` starts it again"
+            f"the server of {self.home} was stopped", hint="wherry server start starts it again"
         )
 
     def start(self) -> ServerStatus:
@@ -145,6 +145,8 @@ class HomeServer:
             os.close(private_files.open_private(self._lock_path, os.O_RDWR))
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
+            if os.path.exists(self.home) and not os.path.isdir(self.home):
+                reason = "it is not a folder"
             raise ServerUnavailableError(
                 f"no server can be started in {self.home}: {reason}",
                 hint="WHERRY_HOME names another folder, WHERRY_SERVER a server that runs",
@@ -160,7 +162,7 @@ class HomeServer:
         return address
 
     def _start(self, deadline: float, patience: _Patience) -> Address:
-        _require_server_packages(self.home)
+        require_server_packages(self.home)
         with suppress(FileNotFoundError):
             os.unlink(self._stopped_path)
         log = private_files.open_private(self.log_path, os.O_WRONLY | os.O_APPEND)
@@ -274,7 +276,7 @@ class _StartLock:
                     os.close(self._fd)
                     raise ServerUnavailableError(
                         f"another process has been starting the server for too long: {self._path}",
-                        hint="try again; `wherry server logs` says what it waits for",
+                        hint="try again; wherry server logs says what it waits for",
                     ) from None
             else:
                 return
@@ -306,7 +308,7 @@ def _spawn(home: str, log: int) -> int:
     return process.pid
 
 
-def _require_server_packages(home: str) -> None:
+def require_server_packages(home: str) -> None:
     from importlib.util import find_spec
 
     for name in ("wherry.api", "cryptography", "fastapi", "sqlalchemy", "uvicorn"):

@@ -219,7 +219,7 @@ class Workspace:
         Where several fit, ``ConflictError`` has them in ``fields["candidates"]``.
         """
         if not text:
-            raise UserErrorException("an empty id names no run")
+            raise UserErrorException("an empty id names no run", hint="wherry ps lists the runs")
         return self._run(self._client.get(f"{self._path}/runs/resolve/{quote(text)}"))
 
     def list_runs(

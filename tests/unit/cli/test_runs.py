@@ -239,7 +239,7 @@ def test_nothing_is_deleted_when_nobody_can_be_asked(
     with open(os.devnull) as nobody:
         monkeypatch.setattr("sys.stdin", nobody)
         result = wherry("job", "delete", ended)
-    assert (result.code, "hint: add --yes" in result.err) == (2, True)
+    assert (result.code, "hint: --yes says so" in result.err) == (2, True)
     assert wherry("job", "show", ended).code == 0
 
 

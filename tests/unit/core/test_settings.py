@@ -58,7 +58,7 @@ def test_a_flag_of_none_is_no_flag() -> None:
         ({"WHERRY_CANCEL_GRACE_S": "-1"}, "is not a number of seconds"),
         ({"WHERRY_CANCEL_GRACE_S": "nan"}, "is not a number of seconds"),
         ({"WHERRY_LOCAL_GPUS": "1.5"}, "is not a whole number"),
-        ({"WHERRY_SERVER": "host:80"}, "write it like http://host:port"),
+        ({"WHERRY_SERVER": "host:80"}, "write it like http://127"),
     ],
 )
 def test_a_bad_value_is_refused_with_its_origin(env: dict[str, str], said: str) -> None:

@@ -35,7 +35,7 @@ def spawn(home, log):
     ).pid
 
 server._spawn = spawn
-server._require_server_packages = lambda home: None
+server.require_server_packages = lambda home: None
 print(server.HomeServer(sys.argv[1]).ensure().url)
 """
 
@@ -145,7 +145,7 @@ def test_a_server_that_cannot_start_shows_its_last_words(
 
     (home / "server.log").write_text("words of last week\n")
     monkeypatch.setattr(server_module, "_spawn", spawn)
-    monkeypatch.setattr(server_module, "_require_server_packages", lambda home: None)
+    monkeypatch.setattr(server_module, "require_server_packages", lambda home: None)
     with pytest.raises(ServerUnavailableError, match="the port is taken") as caught:
         HomeServer(str(home)).ensure()
     assert "last week" not in str(caught.value)
@@ -155,7 +155,7 @@ def test_a_server_that_never_answers_is_given_up(
     home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(server_module, "_spawn", lambda home, log: os.getpid())
-    monkeypatch.setattr(server_module, "_require_server_packages", lambda home: None)
+    monkeypatch.setattr(server_module, "require_server_packages", lambda home: None)
     with pytest.raises(ServerUnavailableError, match=r"did not answer within 1\.2 s"):
         HomeServer(str(home), start_timeout_s=1.2).ensure()
     assert "starting the Wherry server" in capfd.readouterr().err
