@@ -42,8 +42,8 @@ fuzz: setup system  ## the same as a campaign of 10,000 requests; SEED=N repeats
 drills: setup  ## processes die, disks fill, networks break; in a few minutes
 	@.venv/bin/python -m pytest -q -m chaos --timeout 600 tests/chaos
 
-chaos: setup system  ## the same as a campaign of hours; SEED=N repeats one, JOBS=N holds N drills at once
-	@.venv/bin/python -m chaos $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(ROUNDS),--rounds $(ROUNDS))
+chaos: setup system  ## the same as a campaign of hours; SEED=N repeats one; JOBS=N at once, SHARE=0.1 of it
+	@.venv/bin/python -m chaos $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(SHARE),--share $(SHARE))
 
 bench: setup  ## speed and memory, as ratios
 	@.venv/bin/python -m benchmarks

@@ -1,4 +1,4 @@
-"""``python -m chaos [--seed N] [--rounds N] [--jobs N] [drill ...]``: the campaign's table."""
+"""``python -m chaos [--seed N] [--share S] [--jobs N] [drill ...]``: the campaign's table."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
     parser.add_argument("--seed", type=int, default=int(time.time()), help="repeats a campaign")
     parser.add_argument("--rounds", type=int, help="instead of each drill's own number")
+    parser.add_argument("--share", type=float, default=1.0, help="of each drill's own rounds")
     parser.add_argument("--jobs", type=int, default=1, help="drills that are held at once")
     parser.add_argument("drill", nargs="*", help=f"one of: {', '.join(DRILLS)}; all by default")
     asked = parser.parse_args()
@@ -35,13 +36,17 @@ def main() -> int:
         parts = {
             name: [
                 pool.submit(hold, name, rounds, asked.seed + number)
-                for number, rounds in enumerate(_parts(asked.rounds or DRILLS[name].rounds))
+                for number, rounds in enumerate(_parts(asked.rounds or _share(name, asked.share)))
             ]
             for name in asked.drill or DRILLS
         }
         for name, futures in parts.items():
             failed = not _show(name, futures) or failed
     return 1 if failed else 0
+
+
+def _share(name: str, share: float) -> int:
+    return max(DRILLS[name].short, round(DRILLS[name].rounds * share))
 
 
 def _parts(rounds: int) -> Iterator[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from wherry.control.submit import start_interactive, submit
 from wherry.core.errors import TargetUnavailableError, WherryError
 from wherry.core.lifecycle import ExitRecord, Observation, Phase
 from wherry.core.resources import Resources
-from wherry.drivers.base import Driver, Handle, Health, Launch
+from wherry.drivers.base import Driver, Handle, Launch
 from wherry.drivers.memory import MemoryBackend, MemoryDriver
 from wherry.store import attempts, leases
 from wherry.store.listing import Filter
@@ -526,123 +526,3 @@ def test_a_home_with_a_long_name_can_hold_a_lease(world: World) -> None:
     first = world.plane.owner
     world.plane.settings.home += "x"
     assert world.plane.owner != first
-
-
-class Crash(BaseException):
-    """The process is killed here."""
-
-
-class Fuse:
-    """Raises at the n-th of all calls that pass it, before or after the call is made."""
-
-    def __init__(self, at: int) -> None:
-        self.left = at
-        self.blown = False
-
-    def pass_by(self) -> None:
-        self.left -= 1
-        if self.left == 0:
-            self.blown = True
-            raise Crash
-
-
-class FusedDriver:
-    """A driver whose caller may die before and after each call."""
-
-    def __init__(self, inner: MemoryDriver, fuse: Fuse) -> None:
-        self._inner = inner
-        self._fuse = fuse
-
-    def check(self) -> Health:
-        return self._inner.check()
-
-    def render(self, launch: Launch) -> str:
-        return self._inner.render(launch)
-
-    def submit(self, launch: Launch) -> Handle:
-        self._fuse.pass_by()
-        handle = self._inner.submit(launch)
-        self._fuse.pass_by()
-        return handle
-
-    def observe(self, handles: Sequence[Handle]) -> Mapping[Handle, Observation]:
-        self._fuse.pass_by()
-        seen = self._inner.observe(handles)
-        self._fuse.pass_by()
-        return seen
-
-    def cancel(self, handle: Handle, *, force: bool = False) -> None:
-        self._fuse.pass_by()
-        self._inner.cancel(handle, force=force)
-        self._fuse.pass_by()
-
-    def read_log(self, handle: Handle, offset: int, limit: int = 65536) -> bytes:
-        return self._inner.read_log(handle, offset, limit)
-
-    def release(self, handle: Handle) -> None:
-        self._fuse.pass_by()
-        self._inner.release(handle)
-        self._fuse.pass_by()
-
-
-def fuse_transactions(plane: Plane, fuse: Fuse) -> None:
-    """The process may die before each transaction and after each commit."""
-    write = plane.database.write
-
-    def fused() -> Any:
-        fuse.pass_by()
-        return write()
-
-    plane.database.write = fused  # type: ignore[method-assign]
-
-
-@pytest.mark.parametrize("cancel", [False, True])
-def test_killed_between_any_two_steps_nothing_is_lost_or_doubled(
-    tmp_path: Path, clock: Clock, cancel: bool
-) -> None:
-    """For every n: die at the n-th step, start again, and the run still ends once and right."""
-    n = 0
-    while True:
-        n += 1
-        world = World(tmp_path / str(n), clock)
-        first, second = world.submit(), world.submit()
-        fuse = Fuse(n)
-        world.restart(FusedDriver(MemoryDriver(world.backend), fuse))
-        fuse_transactions(world.plane, fuse)
-        try:
-            _live(world, first, cancel=cancel)
-        except Crash:
-            world.restart()
-            _live(world, first, cancel=cancel)
-        fuse.left = 0
-        assert world.settle(first) == ("Canceled" if cancel else "Completed")
-        _finish(world, second)
-        assert set(world.backend.starts.values()) <= {1}
-        assert len(world.backend.starts) in ({1, 2} if cancel else {2})
-        assert world.backend.attempts == {}
-        world.plane.close()
-        if not fuse.blown:
-            break
-    assert n > 10
-
-
-def _live(world: World, run_id: str, *, cancel: bool) -> None:
-    """A run's life up to its end, picking up wherever it was left."""
-    world.tick()
-    if cancel:
-        if world.status(run_id) not in ("Canceled", "CancelRequested"):
-            runs.cancel(world.plane, run_id)
-    else:
-        attempt = world.attempt(run_id)
-        if attempt.id in world.backend.attempts:
-            world.backend.end(attempt.id)
-    for _ in range(6):
-        world.tick(10)
-
-
-def _finish(world: World, run_id: str) -> None:
-    for _ in range(10):
-        for attempt in list(world.backend.attempts):
-            world.backend.end(attempt)
-        world.tick(10)
-    assert world.status(run_id) == "Completed"
