@@ -148,4 +148,10 @@ class SnapshotFile(Body):
 
 
 class NewSnapshot(Body):
+    """All files; or, from a ``base`` that the workspace has, what leads to snapshot ``id``."""
+
     files: list[SnapshotFile]
+    base: Str | None = None
+    id: Str = ""
+    removed: list[str] = Field(default_factory=list)
+    contents: list[Decoded] = Field(default_factory=list)

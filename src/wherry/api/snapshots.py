@@ -21,8 +21,10 @@ router = guarded_router("snapshots")
 
 @router.post("/workspaces/{workspace}/snapshots")
 def register_snapshot(workspace: str, body: NewSnapshot, plane: PlaneDep) -> dict[str, Any]:
-    files = [each.model_dump(exclude_none=True) for each in body.files]
-    return snapshots.register(plane, workspace, files)
+    fields = body.model_dump(exclude_none=True)
+    if body.base is None:
+        return snapshots.register(plane, workspace, fields["files"])
+    return snapshots.register_changes(plane, workspace, body.base, fields)
 
 
 @router.post("/blobs", openapi_extra=RAW_BODY)

@@ -23,6 +23,7 @@ from wherry.core import private_files
 from wherry.core.errors import ServerUnavailableError, WherryError
 from wherry.core.settings import Settings
 from wherry.core.sizes import parse_bytes
+from wherry.core.trees import Tree
 from wherry.drivers.base import Closing, Driver
 from wherry.drivers.local import LocalDriver
 from wherry.store import tokens, workspaces
@@ -70,7 +71,7 @@ class Plane:
     hearing: Hearing = field(default_factory=Hearing)
     last_pass: datetime | None = None
     good_attempts: dict[str, datetime] = field(default_factory=dict)
-    recent_paths: Recent[frozenset[str]] = field(default_factory=lambda: Recent(32))
+    recent_trees: Recent[Tree] = field(default_factory=lambda: Recent(8))
     recent_archives: Recent[bytes | None] = field(default_factory=lambda: Recent(32))
     _pending: threading.local = field(default_factory=threading.local)
 

@@ -24,8 +24,12 @@ class Recent(Generic[T]):
                 self._values.move_to_end(name)
                 return self._values[name]
         value = make()
+        self.put(name, value)
+        return value
+
+    def put(self, name: str, value: T) -> None:
         with self._lock:
             self._values[name] = value
+            self._values.move_to_end(name)
             while len(self._values) > self._size:
                 self._values.popitem(last=False)
-        return value

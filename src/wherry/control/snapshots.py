@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from sqlalchemy import Connection
+
 from wherry.core import snapshots as trees
-from wherry.core.errors import NotFoundError
+from wherry.core.errors import ConflictError, NotFoundError
+from wherry.core.records import Workspace
+from wherry.core.trees import Tree, tree_id
 from wherry.store import snapshots, workspaces
 
 from .plane import Plane
@@ -18,26 +23,79 @@ _BLOCK = 1 << 20
 _SMALL = 256 << 10
 
 
-def register(
-    plane: Plane, workspace_name: str, files: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
+def register(plane: Plane, workspace_name: str, files: object) -> dict[str, Any]:
     """Record the tree, or say which contents are still missing."""
     entries = trees.parse_files(files)
-    snapshot_id = trees.snapshot_id(entries)
+    tree = Tree.of(entries)
+    text = tree.text()
+    snapshot_id = tree_id(text)
     with plane.database.read() as connection:
         workspace = workspaces.get(connection, workspace_name)
         known = snapshots.has(connection, workspace.id, snapshot_id)
     if known and plane.blobs.has(snapshot_id):
         return {"id": snapshot_id, "missing": []}
-    wanted = {entry.digest for entry in entries if entry.digest}
-    missing = sorted(digest for digest in wanted if not plane.blobs.has(digest))
+    missing = _missing(plane, entries)
     if missing:
         return {"id": snapshot_id, "missing": missing}
-    plane.blobs.put([trees.canonical_json(entries).encode("ascii")], expected=snapshot_id)
+    plane.blobs.put([text.encode("ascii")], expected=snapshot_id)
     with plane.write() as connection:
-        size = sum(entry.size for entry in entries)
-        snapshots.add(connection, workspace.id, snapshot_id, len(entries), size, plane.now())
+        _add(plane, connection, workspace, snapshot_id, tree)
+    plane.recent_trees.put(snapshot_id, tree)
     return {"id": snapshot_id, "missing": []}
+
+
+def register_changes(
+    plane: Plane, workspace_name: str, base_id: str, changes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The same for a tree that is told by how it differs from one that the workspace has.
+
+    ``changes`` holds the ``id`` that must come of it, the ``files`` that are new or others, the
+    paths ``removed``, and some ``contents``.
+    """
+    with plane.database.read() as connection:
+        workspace = workspaces.get(connection, workspace_name)
+        _check_base(connection, workspace, base_id)
+    entries = trees.parse_files(changes["files"])
+    tree = read_tree(plane, base_id).changed(entries, changes["removed"])
+    text = tree.text()
+    snapshot_id = tree_id(text)
+    if snapshot_id != changes["id"]:
+        raise ConflictError(
+            f"these changes of snapshot {base_id} do not give {changes['id']}",
+            hint="send all files of the snapshot",
+        )
+    contents: list[bytes] = changes["contents"]
+    sent = {hashlib.sha256(content).hexdigest() for content in contents}
+    missing = _missing(plane, [entry for entry in entries if entry.digest not in sent])
+    blobs = [(None, [content]) for content in contents]
+    if missing:
+        plane.blobs.put_many(blobs)
+        return {"id": snapshot_id, "missing": missing}
+    plane.blobs.put_many([*blobs, (snapshot_id, [text.encode("ascii")])])
+    with plane.write() as connection:
+        # Once more: what only the base refers to may have been cleared away since.
+        _check_base(connection, workspace, base_id, lock=True)
+        _add(plane, connection, workspace, snapshot_id, tree)
+    plane.recent_trees.put(snapshot_id, tree)
+    return {"id": snapshot_id, "missing": []}
+
+
+def _missing(plane: Plane, entries: Iterable[trees.FileEntry]) -> list[str]:
+    wanted = {entry.digest for entry in entries if entry.digest}
+    return sorted(digest for digest in wanted if not plane.blobs.has(digest))
+
+
+def _check_base(
+    connection: Connection, workspace: Workspace, base_id: str, *, lock: bool = False
+) -> None:
+    if not snapshots.has(connection, workspace.id, base_id, lock=lock):
+        raise NotFoundError(f"workspace {workspace.name!r} has no snapshot {base_id!r}")
+
+
+def _add(
+    plane: Plane, connection: Connection, workspace: Workspace, snapshot_id: str, tree: Tree
+) -> None:
+    snapshots.add(connection, workspace.id, snapshot_id, len(tree), tree.size, plane.now())
 
 
 def read(plane: Plane, snapshot_id: str) -> list[trees.FileEntry]:
@@ -48,18 +106,16 @@ def read(plane: Plane, snapshot_id: str) -> list[trees.FileEntry]:
         return trees.parse_files(json.load(file))
 
 
-def paths(plane: Plane, snapshot_id: str) -> frozenset[str]:
-    return plane.recent_paths.get(
-        snapshot_id, lambda: frozenset(entry.path for entry in read(plane, snapshot_id))
-    )
+def read_tree(plane: Plane, snapshot_id: str) -> Tree:
+    return plane.recent_trees.get(snapshot_id, lambda: Tree.of(read(plane, snapshot_id)))
 
 
 def small_archive(plane: Plane, snapshot_id: str) -> bytes | None:
     """The tree as a tar if it is small enough to travel with a launch."""
 
     def make() -> bytes | None:
-        entries = read(plane, snapshot_id)
-        size = sum(entry.size for entry in entries) + len(entries) * 2 * tarfile.BLOCKSIZE
+        tree = read_tree(plane, snapshot_id)
+        size = tree.size + len(tree) * 2 * tarfile.BLOCKSIZE
         return b"".join(archive(plane, snapshot_id)) if size <= _SMALL else None
 
     return plane.recent_archives.get(snapshot_id, make)

@@ -131,7 +131,7 @@ def check(plane: Plane, spec: RunSpec, *, dry_run: bool = False) -> Any:
             f"there is no compute target {spec.target!r}{suggest(spec.target, plane.drivers)}",
             hint=f"the targets are: {', '.join(sorted(plane.drivers))}",
         )
-    if spec.script and not dry_run and spec.script not in trees.paths(plane, spec.snapshot_id):
+    if spec.script and not dry_run and spec.script not in trees.read_tree(plane, spec.snapshot_id):
         raise UserErrorException(
             f"the script {spec.script!r} is not in the snapshot",
             hint="script is a path inside source_directory; an ignore file may leave it out",

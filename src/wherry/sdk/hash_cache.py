@@ -18,7 +18,7 @@ import time
 import weakref
 import zlib
 from array import array
-from functools import partial
+from functools import cached_property, partial
 from operator import attrgetter
 from typing import (
     IO,
@@ -286,14 +286,14 @@ class HashCache:
         self.folder = os.path.realpath(os.path.join(cache_dir, "snapshots"))
         name = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
         self._file = os.path.join(self.folder, name)
-        self._stored = _load(self._file)
+        self._stored = _load_once(self._file)
         self._kept: List[str] = []
         self._new: Dict[str, Page] = {}
         self._effort = 0
 
     def page(self, folder: str) -> Page:
         stored = self._stored.get(folder)
-        return _EMPTY if stored is None else stored.page()
+        return _EMPTY if stored is None else stored.page
 
     def keep(self, folder: str) -> None:
         """The stored page is still right."""
@@ -310,7 +310,7 @@ class HashCache:
         To read a few files again next time is cheaper than to write down all the others now.
         """
         if self._effort * _WRITTEN_PER_READ < sum(s.files() for s in self._stored.values()):
-            _try(os.utime, self._file)
+            _try(_keep_from_pruning, self._file)
             return
         pages = {folder: self._stored[folder] for folder in self._kept}
         pages.update((folder, _pack(page)) for folder, page in self._new.items())
@@ -397,7 +397,7 @@ def largest(groups: Iterable[Files], count: int) -> List[Tuple[int, str]]:
     return heapq.nlargest(count, sizes)
 
 
-class _Stored(NamedTuple):
+class _Parts(NamedTuple):
     """A page as it lies in the file."""
 
     rules: str
@@ -407,13 +407,21 @@ class _Stored(NamedTuple):
     marks: bytes
     text: bytes
 
-    def files(self) -> int:
-        return len(self.marks) // _MARK_BYTES
 
+class _Stored:
+    """A page of the file, unpacked when it is asked for."""
+
+    def __init__(self, parts: _Parts) -> None:
+        self.parts = parts
+
+    def files(self) -> int:
+        return len(self.parts.marks) // _MARK_BYTES
+
+    @cached_property
     def page(self) -> Page:
-        names = self.names.decode("utf-8").split("/")
-        known = dict(zip(names, array("q", self.marks)))
-        return Page(self.rules, known, self.text.decode("ascii"), self.size, self.largest)
+        rules, size, largest, names, marks, text = self.parts
+        known = dict(zip(names.decode("utf-8").split("/"), array("q", marks)))
+        return Page(rules, known, text.decode("ascii"), size, largest)
 
 
 def _size_of(line: str) -> int:
@@ -421,7 +429,7 @@ def _size_of(line: str) -> int:
 
 
 def _pack(page: Page) -> _Stored:
-    return _Stored(
+    parts = _Parts(
         page.rules,
         page.size,
         page.largest,
@@ -429,15 +437,35 @@ def _pack(page: Page) -> _Stored:
         array("q", page.known.values()).tobytes(),
         page.text.encode("ascii"),
     )
+    return _Stored(parts)
 
 
 def _encode(pages: Dict[str, _Stored]) -> bytes:
-    index = [[folder, *stored[:3], *map(len, stored[3:])] for folder, stored in pages.items()]
+    packed = {folder: stored.parts for folder, stored in pages.items()}
+    index = [[folder, *page[:3], *map(len, page[3:])] for folder, page in packed.items()]
     parts = [json.dumps(index).encode("ascii"), b"\n"]
-    for stored in pages.values():
-        parts += stored[3:]
+    for page in packed.values():
+        parts += page[3:]
     body = b"".join(parts)
     return _MAGIC + b"%08x\n" % zlib.crc32(body) + body
+
+
+# What was loaded last, and the file as it was then: a process often submits one folder again.
+_loaded: Tuple[str, Tuple[int, ...], Dict[str, _Stored]] = ("", (), {})
+
+
+def _load_once(file: str) -> Dict[str, _Stored]:
+    global _loaded  # noqa: PLW0603 - one assignment, so that threads see all of it or nothing
+    try:
+        found = os.stat(file)
+    except OSError:
+        return {}
+    identity = (found.st_ino, found.st_size, found.st_ctime_ns)
+    name, known, pages = _loaded
+    if (name, known) != (file, identity):
+        pages = _load(file)
+        _loaded = (file, identity, pages)
+    return pages
 
 
 def _load(file: str) -> Dict[str, _Stored]:
@@ -458,7 +486,7 @@ def _decode(content: bytes) -> Dict[str, _Stored]:
     for folder, rules, size, largest, names, marks, text in json.loads(content[start:at]):
         ends = (at + names, at + names + marks, at + names + marks + text)
         parts = content[at : ends[0]], content[ends[0] : ends[1]], content[ends[1] : ends[2]]
-        pages[folder] = _Stored(rules, size, largest, *parts)
+        pages[folder] = _Stored(_Parts(rules, size, largest, *parts))
         at = ends[2]
     return pages
 
@@ -473,6 +501,11 @@ def _replace(file: str, content: bytes) -> None:
     except OSError:
         _try(os.unlink, draft)
         raise
+
+
+def _keep_from_pruning(file: str) -> None:
+    if os.stat(file).st_mtime < time.time() - 86400:
+        os.utime(file)
 
 
 def _prune(folder: str) -> None:

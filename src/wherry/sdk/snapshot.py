@@ -7,6 +7,7 @@ import json
 import os
 import posixpath
 import stat
+from binascii import b2a_base64
 from bisect import bisect
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -27,12 +28,11 @@ from typing import (
 )
 from urllib.parse import quote
 
-from ..core.errors import SnapshotException
+from ..core.errors import ConflictError, NotFoundError, SnapshotException
 from ..core.sizes import format_bytes
 from ..core.snapshots import (
     FileEntry,
     Notice,
-    canonical_json,
     check_path,
     folders_of,
     link_problem,
@@ -41,8 +41,8 @@ from ..core.snapshots import (
     resolve,
 )
 from . import settings
+from .batch import Batch, Progress
 from .hash_cache import (
-    CHUNK,
     Files,
     HashCache,
     Reader,
@@ -53,18 +53,17 @@ from .hash_cache import (
     unknown,
 )
 from .ignore import IGNORE_FILES, VENV_MARK, Ignore
+from .sent_trees import SentTree
 
 LARGE_COUNT = 2_000
 LARGE_BYTES = 300_000_000
-BATCH_BYTES = 32 * 2**20
-BATCH_FILES = 2_000
+SMALL_BYTES = 2**20
 
 _ROUNDS = 8
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
 
 AnyPath = Union[str, "os.PathLike[str]"]
-Progress = Callable[[int, int], None]
 
 
 class Client(Protocol):
@@ -100,7 +99,7 @@ class Snapshot:
         self._reader = walk.reader
         self._changes: Dict[str, Optional[FileEntry]] = {}
         self._files: Optional[List[FileEntry]] = None
-        self._set_text(walk.text())
+        self._set_pieces(walk.pieces())
 
     @classmethod
     def capture(
@@ -159,10 +158,11 @@ class Snapshot:
         Files that changed since the capture are captured anew: ``id`` and ``files`` are then those
         of what was sent. ``progress`` is called with the bytes sent and the bytes to send.
         """
-        path = f"/workspaces/{quote(workspace, safe='')}/snapshots"
         done = 0
         for _ in range(_ROUNDS):
-            missing = client.post(path, json={"files": json.loads(self._text)})["missing"]
+            missing = client.post(_path(workspace), json={"files": json.loads(self._text)})[
+                "missing"
+            ]
             if not missing:
                 return self.id
             done = self._send(client, missing, done, progress)
@@ -170,6 +170,44 @@ class Snapshot:
             f"the server still lacks files of {self.directory} after {_ROUNDS} tries",
             hint="wait until the files there stop changing, or list them in .wherryignore",
         )
+
+    def upload_changes(self, client: Client, workspace: str, base: SentTree) -> Optional[int]:
+        """The same, told by how it differs from a snapshot that the server has.
+
+        How many files differ; None where it is not worth it or the server cannot make it out.
+        """
+        lines, gone = base.differences(self.pieces)
+        if len(lines) + len(gone) > LARGE_COUNT:
+            return None
+        entries = [FileEntry(**json.loads(line)) for line in lines]
+        contents = self._small_contents(entries)
+        if contents is None:
+            return None
+        fields = {
+            "base": base.id,
+            "id": self.id,
+            "files": [entry.to_dict() for entry in entries],
+            "removed": sorted(gone - {entry.path for entry in entries}),
+            "contents": contents,
+        }
+        try:
+            missing = client.post(_path(workspace), json=fields)["missing"]
+        except (NotFoundError, ConflictError):
+            return None
+        return None if missing else len(lines) + len(gone)
+
+    def _small_contents(self, entries: Sequence[FileEntry]) -> Optional[List[str]]:
+        """What is small enough to travel along, as it does; None if a file is not what it was."""
+        contents, left = [], SMALL_BYTES
+        for entry in entries:
+            if entry.link or entry.size > left:
+                continue
+            content = self._content([entry])[1]
+            if content is None:
+                return None
+            contents.append(b2a_base64(content, newline=False).decode("ascii"))
+            left -= entry.size
+        return contents
 
     def batches(self, missing: Collection[str]) -> Iterator[Batch]:
         """The contents with these digests, framed, in requests of bounded size.
@@ -180,7 +218,7 @@ class Snapshot:
         batch = Batch(self._chunks)
         for entries in self._wanted(missing).values():
             entry, content = entries[0], None
-            if entry.framed_bytes() <= BATCH_BYTES:
+            if Batch.is_small(entry):
                 entry, content = self._content(entries)
                 if content is None:
                     continue
@@ -198,9 +236,11 @@ class Snapshot:
         for batch in self.batches(missing):
             yield from batch
 
-    def _set_text(self, text: str) -> None:
-        self._text = text
-        self.id = hashlib.sha256(text.encode("ascii")).hexdigest()
+    def _set_pieces(self, pieces: List[str]) -> None:
+        """``pieces`` are lines of canonical JSON, many to a piece."""
+        self.pieces = pieces
+        self._text = "[" + "\n".join(pieces).replace("\n", ",") + "]"
+        self.id = hashlib.sha256(self._text.encode("ascii")).hexdigest()
 
     def _send(
         self, client: Client, missing: Collection[str], done: int, progress: Optional[Progress]
@@ -256,56 +296,10 @@ class Snapshot:
         files = [changes.get(entry.path, entry) for entry in self.files]
         self._files = [entry for entry in files if entry is not None]
         self.size = sum(entry.size for entry in self._files)
-        self._set_text(canonical_json(self._files))
+        self._set_pieces([entry.canonical() for entry in sorted(self._files)])
 
     def _real(self, path: str) -> str:
         return f"{self.directory}/{path}"
-
-
-class Batch:
-    """The body of one ``POST /blobs``: ``length`` bytes, the same ones each time it is iterated.
-
-    Small contents are in memory, and known to be right; a large one is read as it is sent.
-    """
-
-    def __init__(self, chunks: Callable[[FileEntry], Iterator[bytes]]) -> None:
-        self.count = self.length = 0
-        self._chunks = chunks
-        self._frames: List[Tuple[FileEntry, Optional[bytes]]] = []
-        self._watch: Callable[[int], None] = lambda sent: None
-
-    def has_room_for(self, entry: FileEntry) -> bool:
-        fits = self.length + entry.framed_bytes() <= BATCH_BYTES and self.count < BATCH_FILES
-        return fits or not self._frames
-
-    def add(self, entry: FileEntry, content: Optional[bytes]) -> None:
-        self.count += 1
-        self.length += entry.framed_bytes()
-        self._frames.append((entry, content))
-
-    def watch(self, progress: Progress, done: int, total: int) -> None:
-        self._watch = lambda sent: progress(done + sent, total)
-
-    def __iter__(self) -> Iterator[bytes]:
-        """In pieces of a size that suits a socket."""
-        waiting, sent = bytearray(), 0
-        for piece in self._pieces():
-            waiting += piece
-            if len(waiting) >= CHUNK:
-                yield bytes(waiting)
-                sent += len(waiting)
-                self._watch(sent)
-                waiting.clear()
-        yield bytes(waiting)
-        self._watch(sent + len(waiting))
-
-    def _pieces(self) -> Iterator[bytes]:
-        for entry, content in self._frames:
-            yield entry.frame_header()
-            if content is None:
-                yield from self._chunks(entry)
-            else:
-                yield from (content[i : i + CHUNK] for i in range(0, len(content), CHUNK))
 
 
 _NO_FILES = Files("")
@@ -402,8 +396,8 @@ class _Walk:
             if not self._has(resolve(path, self.links)):
                 self._tell(path, f"a link to {target}, which is left out")
 
-    def text(self) -> str:
-        """The canonical JSON of all files. Its lines come in order, so nothing is sorted here."""
+    def pieces(self) -> List[str]:
+        """The lines of all files, in order, those of a folder in one piece where they can be."""
         found: List[str] = []
         waiting: List[Union[str, _Folder]] = [self._folders[""]]
         while waiting:
@@ -412,7 +406,7 @@ class _Walk:
                 waiting += item.pieces()[::-1]
             elif item:
                 found.append(item)
-        return "[" + "\n".join(found).replace("\n", ",") + "]"
+        return found
 
     def _scan(self, folder: _Folder) -> None:
         try:
@@ -577,6 +571,10 @@ class _Walk:
 
     def _tell(self, path: str, what: str) -> None:
         self.notices.append(Notice(path, what))
+
+
+def _path(workspace: str) -> str:
+    return f"/workspaces/{quote(workspace, safe='')}/snapshots"
 
 
 def _included(root: str, path: AnyPath) -> str:

@@ -9,11 +9,13 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..core.errors import NotFoundError
 from ..core.settings import Settings
+from .batch import Progress
 from .client import Client, quote
 from .console import say
 from .git import GitFacts
 from .script_run_config import ScriptRunConfig
-from .snapshot import Progress, Snapshot
+from .sent_trees import WORTH_KEEPING, SentTree, SentTrees
+from .snapshot import Snapshot
 from .values import texts
 
 T = TypeVar("T")
@@ -158,12 +160,20 @@ class Registry:
         self._workspace = workspace
         name = quote(f"{client.server_file or client.url} {workspace}")[-200:]
         self._path = os.path.join(settings.cache, "registered", name)
+        self._trees = SentTrees(settings.cache, name)
 
     def knows(self, snapshot_id: str) -> bool:
         return snapshot_id in self._read()
 
     def register(self, snapshot: Snapshot, progress: Optional[Progress] = None) -> None:
-        snapshot.upload(self._client, self._workspace, progress=progress)
+        base = self._trees.get(snapshot.directory)
+        differing = None
+        if base is not None:
+            differing = snapshot.upload_changes(self._client, self._workspace, base)
+        if differing is None:
+            snapshot.upload(self._client, self._workspace, progress=progress)
+        if differing is None or differing > WORTH_KEEPING:
+            self._trees.put(snapshot.directory, SentTree(snapshot.id, snapshot.pieces))
         self._remember(snapshot.id)
 
     def _read(self) -> List[str]:

@@ -15,9 +15,13 @@ _HAS = select(snapshots.c.id).where(
 )
 
 
-def has(connection: Connection, workspace_id: str, snapshot_id: str) -> bool:
+_HAS_LOCKED = _HAS.with_for_update(read=True)
+
+
+def has(connection: Connection, workspace_id: str, snapshot_id: str, *, lock: bool = False) -> bool:
+    """With ``lock``, it stays at least until this transaction is done."""
     where = {"workspace": workspace_id, "snapshot": snapshot_id}
-    return connection.execute(_HAS, where).first() is not None
+    return connection.execute(_HAS_LOCKED if lock else _HAS, where).first() is not None
 
 
 def add(

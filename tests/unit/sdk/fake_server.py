@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import json
@@ -509,11 +510,30 @@ def _log_chunks(fake: FakeServer, run: dict[str, Any], offset: int, follow: str)
 
 @route("POST", "/workspaces/([^/]+)/snapshots")
 def _register(call: _Call) -> Any:
+    if "base" in call.json:
+        return _register_changes(call)
     files = parse_files(call.json["files"])
     missing = sorted({f.digest for f in files if f.digest and f.digest not in call.fake.blobs})
     if not missing:
         call.fake.snapshots[snapshot_id(files)] = call.json["files"]
     return {"id": snapshot_id(files), "missing": missing}
+
+
+def _register_changes(call: _Call) -> Any:
+    fake, fields = call.fake, call.json
+    if fields["base"] not in fake.snapshots:
+        raise NotFoundError("no such base")
+    for content in fields["contents"]:
+        data = base64.b64decode(content)
+        fake.blobs[hashlib.sha256(data).hexdigest()] = data
+    gone = {*fields["removed"], *[each["path"] for each in fields["files"]]}
+    kept = [each for each in fake.snapshots[fields["base"]] if each["path"] not in gone]
+    files = sorted(parse_files([*kept, *fields["files"]]))
+    assert snapshot_id(files) == fields["id"]
+    missing = sorted({f.digest for f in files if f.digest and f.digest not in fake.blobs})
+    if not missing:
+        fake.snapshots[fields["id"]] = [each.to_dict() for each in files]
+    return {"id": fields["id"], "missing": missing}
 
 
 @route("POST", "/blobs")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,37 @@ def test_a_server_that_lost_its_snapshots_gets_them_again(
     fake.snapshots.clear()
     fake.blobs.clear()
     run = experiment.submit(config)
+    assert run.get_snapshot_id() in fake.snapshots
+
+
+def test_the_second_time_only_the_differences_are_told(
+    experiment: Experiment, config: ScriptRunConfig, fake: FakeServer
+) -> None:
+    folder = Path(config.source_directory)
+    (folder / "deep").mkdir()
+    for name in ("a.py", "b.py", "deep/c.py"):
+        (folder / name).write_text(name)
+    experiment.submit(config)
+    (folder / "a.py").write_text("changed")
+    (folder / "b.py").unlink()
+    (folder / "deep" / "d.py").write_text("new")
+    fake.requests.clear()
+    run = experiment.submit(config)
+    assert fake.count("POST /api/v1/workspaces/lab/snapshots") == 1
+    assert fake.count("POST /api/v1/blobs") == 0
+    paths = {file["path"] for file in fake.snapshots[str(run.get_snapshot_id())]}
+    assert {"a.py", "deep/c.py", "deep/d.py"} <= paths
+    assert "b.py" not in paths
+
+
+def test_a_large_difference_is_sent_apart(
+    experiment: Experiment, config: ScriptRunConfig, fake: FakeServer
+) -> None:
+    experiment.submit(config)
+    data = os.urandom(3 << 20)
+    (Path(config.source_directory) / "large.bin").write_bytes(data)
+    run = experiment.submit(config)
+    assert data in fake.blobs.values()
     assert run.get_snapshot_id() in fake.snapshots
 
 

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from tests.capabilities import modes_count
 from wherry.core.errors import SnapshotException, UserErrorException
 from wherry.core.snapshots import FileEntry, Notice, parse_files, snapshot_id
+from wherry.sdk import batch as bodies
 from wherry.sdk import hash_cache, snapshot
 from wherry.sdk.snapshot import Snapshot
 
@@ -800,8 +801,8 @@ def test_only_what_the_server_lacks_is_sent(tree: Path, capture: Capture) -> Non
 def test_requests_are_bounded(
     tree: Path, capture: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshot, "BATCH_BYTES", 1000)
-    monkeypatch.setattr(snapshot, "BATCH_FILES", 5)
+    monkeypatch.setattr(bodies, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(bodies, "BATCH_FILES", 5)
     write(tree, {f"s{i:02}": f"{i:02}" for i in range(12)})
     write(tree, {f"m{i}": str(i) * 400 for i in range(4)})
     write(tree, {"large1": "a" * 5000, "large2": "b" * 999})
@@ -821,7 +822,7 @@ def test_requests_are_bounded(
 
 def test_memory_stays_bounded(tree: Path, capture: Capture) -> None:
     with open(tree / "huge.bin", "wb") as stream:
-        stream.truncate(3 * snapshot.BATCH_BYTES)
+        stream.truncate(3 * bodies.BATCH_BYTES)
     for i in range(40):
         (tree / f"f{i}").write_bytes(bytes([i]) * 2_000_000)
     tracemalloc.start()
@@ -829,8 +830,8 @@ def test_memory_stays_bounded(tree: Path, capture: Capture) -> None:
     sent = sum(len(piece) for piece in found.frames({entry.digest for entry in found.files}))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert sent > 5 * snapshot.BATCH_BYTES
-    assert peak < 2.5 * snapshot.BATCH_BYTES
+    assert sent > 5 * bodies.BATCH_BYTES
+    assert peak < 2.5 * bodies.BATCH_BYTES
 
 
 def test_progress_ends_at_the_total(tree: Path, capture: Capture) -> None:
@@ -876,7 +877,7 @@ def test_a_tree_that_never_rests_is_sent_all_the_same(
     tree: Path, capture: Capture, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     """Small files and, at 3000 bytes, files too large to be checked before they are sent."""
-    monkeypatch.setattr(snapshot, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(bodies, "BATCH_BYTES", 1000)
     names = [f"f{i}" for i in range(5)]
     count = 0
 
@@ -897,7 +898,7 @@ def test_a_tree_that_never_rests_is_sent_all_the_same(
 def test_a_large_file_that_changes_while_it_is_sent(
     tree: Path, capture: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshot, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(bodies, "BATCH_BYTES", 1000)
     content = b"a" * (3 * hash_cache.CHUNK)
     (tree / "large").write_bytes(content)
     (tree / "other").write_bytes(b"b" * 5000)
