@@ -30,11 +30,13 @@ if TYPE_CHECKING:
         SnapshotException,
         TargetUnavailableError,
         TooLargeError,
+        TooSlowError,
         TrainingException,
         UserErrorException,
         VersionMismatchError,
         WherryError,
         WorkspaceException,
+        WrongHostError,
     )
     from .core.resources import Resources
     from .core.version import VERSION as __version__
@@ -72,12 +74,14 @@ __all__ = [
     "SnapshotException",
     "TargetUnavailableError",
     "TooLargeError",
+    "TooSlowError",
     "TrainingException",
     "UserErrorException",
     "VersionMismatchError",
     "WherryError",
     "Workspace",
     "WorkspaceException",
+    "WrongHostError",
     "__version__",
     "get_run",
 ]
