@@ -347,8 +347,11 @@ class Reconciler:
             return False
         with self._plane.database.read() as connection:
             run = runs.get(connection, attempt.run_id)
-        place = _place_of(attempt)
-        return self._driver.rescue(launch.build(self._plane, run, attempt.id, place))
+        try:
+            request = launch.build(self._plane, run, attempt.id, _place_of(attempt))
+        except LaunchRefusedError:  # the server's key was replaced: what is seen must do
+            return False
+        return self._driver.rescue(request)
 
     def _due(self, attempt: Any) -> bool:
         """Doubt is a reason to look, though not all the time; so is an attempt not seen before."""

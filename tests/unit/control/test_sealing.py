@@ -19,8 +19,10 @@ from wherry.control.plane import Plane, open_plane
 from wherry.control.reconciler import Reconciler
 from wherry.control.submit import submit
 from wherry.control.submit_many import submit_many
+from wherry.core.lifecycle import ExitRecord, Observation, Phase
 from wherry.core.settings import resolve
 from wherry.core.specs import RunSpec
+from wherry.drivers.base import Launch
 from wherry.drivers.memory import MemoryDriver
 from wherry.store import attempts, specs
 from wherry.store import tables as t
@@ -160,6 +162,26 @@ def test_a_lost_key_is_told(api: TestClient, plane: Plane, snapshot: str) -> Non
     run = runs.show(plane, run_id)
     assert run.status == "Failed"
     assert "sealed with another key" in run.message
+
+
+class RescuingDriver(MemoryDriver):
+    def rescue(self, launch: Launch) -> bool:
+        return pytest.fail(f"rescued with {launch.argv}")
+
+
+def test_a_lost_key_keeps_no_run_from_ending(tmp_path: Path) -> None:
+    driver = RescuingDriver()
+    plane = make_plane(tmp_path / "home", {"local": driver})
+    fields = run_fields(add_snapshot(plane, {"train.py": b"1"}), **VARIABLES)
+    run, _ = submit(plane, "w", fields, "owner")
+    loop = Reconciler(plane, "local", driver)
+    loop.tick()
+    with plane.database.read() as connection:
+        attempt = attempts.of_run(connection, run.id)[0]
+    plane.secret = b"another"
+    loop._settle(attempt, Observation(Phase.EXITED, ExitRecord(exit_code=0)))
+    assert runs.show(plane, run.id).status == "Completed"
+    plane.close()
 
 
 def test_what_an_older_version_stored_is_sealed_on_start(tmp_path: Path) -> None:
