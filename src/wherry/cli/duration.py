@@ -9,6 +9,7 @@ from typing import Any, Optional
 import click
 
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+_LONGEST = 10.0**9
 _PART = re.compile(r"(\d+(?:\.\d+)?)([dhms])", re.IGNORECASE)
 _WHOLE = re.compile(r"(?:\d+(?:\.\d+)?[dhms]\s*)+\Z", re.IGNORECASE)
 
@@ -28,7 +29,7 @@ def duration_option(
 def parse_duration(value: Any) -> Optional[float]:
     """Seconds; a bare number is that many. None for what is no length of time."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value) if value > 0 else None
+        return float(min(value, _LONGEST)) if value > 0 else None
     text = str(value).strip()
     try:
         return parse_duration(float(text))

@@ -30,6 +30,7 @@ _FIELDS = (
     "resources",
 )
 _LATER = ("outputs", "distribution", "services", "identity", "queue_settings", "parent_job_name")
+_MAX_LEVELS = 10
 _REFERENCE = re.compile(r"\$\{\{\s*([A-Za-z_]+)\.([A-Za-z0-9_-]+)\s*\}\}")
 _OPTIONAL = re.compile(r"\$\[\[(.*?)\]\]", re.DOTALL)
 
@@ -93,11 +94,11 @@ def _load(path: str) -> Dict[str, Any]:
 
 def _set(fields: Dict[str, Any], change: str) -> None:
     """``a.b=value``; the value is read as YAML, so numbers are numbers."""
-    import yaml
+    from .yaml_file import value_of
 
     place, equals, text = change.partition("=")
     keys = place.split(".")
-    if not equals or not all(keys):
+    if not equals or not all(keys) or len(keys) > _MAX_LEVELS:
         raise UserErrorException(
             f"--set {change!r} cannot be understood", hint="write it like --set inputs.epochs=10"
         )
@@ -110,10 +111,7 @@ def _set(fields: Dict[str, Any], change: str) -> None:
                 hint=f"write it like --set {key}=...",
             )
         section = below
-    try:
-        section[keys[-1]] = yaml.safe_load(text) if text else ""
-    except yaml.YAMLError:
-        section[keys[-1]] = text
+    section[keys[-1]] = value_of(text) if text else ""
 
 
 def _check_fields(fields: Mapping[str, Any], where: str) -> None:

@@ -25,6 +25,7 @@ def parse_bytes(text: Union[str, int]) -> int:
 
 def format_bytes(count: float) -> str:
     """A size for people, in decimal units."""
+    count = min(count, 10.0**27)  # there are integers beyond all floats
     for unit in ("B", "kB", "MB", "GB"):
         if abs(count) < 1000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
