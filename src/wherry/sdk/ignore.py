@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from itertools import count
 from typing import Callable, Dict, FrozenSet, List, NamedTuple, Optional, Tuple
 
 IGNORE_FILES = (".wherryignore", ".amlignore", ".gitignore")
@@ -219,7 +220,45 @@ def _translate(glob: str, by_name: bool) -> Optional[str]:
         else:
             piece, index = re.escape(char), index + 1
         out.append(piece)
+    return _joined(out)
+
+
+def _joined(pieces: List[str]) -> str:
+    """One expression in which no wildcard is tried again once what follows it was found: two dozen
+    of them would take years. The first place is as good as any, for the next wildcard takes the
+    rest; only the last one must reach the end.
+    """
+    chunks: List[Tuple[str, List[str]]] = [("", [])]
+    for piece in pieces:
+        if piece in (_DEEP, _REST):
+            chunks.append((piece, []))
+        else:
+            chunks[-1][1].append(piece)
+    whole = [wild + _chunk(inner, is_last=True) for wild, inner in chunks[-1:]]
+    for wild, inner in chunks[-2::-1]:
+        chunk = _LAZY[wild] + _chunk(inner, is_last=False)
+        whole.append(_first(chunk) if wild else chunk)
+    return "".join(whole[::-1])
+
+
+def _chunk(pieces: List[str], *, is_last: bool) -> str:
+    parts: List[List[str]] = [[]]
+    for piece in pieces:
+        if piece == _STAR:
+            parts.append([])
+        else:
+            parts[-1].append(piece)
+    texts = ["".join(part) for part in parts]
+    out = texts[:1] + [_first(_LAZY[_STAR] + text) for text in texts[1:]]
+    if is_last and len(texts) > 1:
+        out[-1] = _STAR + texts[-1]
     return "".join(out)
+
+
+def _first(regex: str) -> str:
+    """The first way to match, for good: what ``(?>...)`` means in newer Pythons."""
+    name = f"w{next(_COUNTER)}"
+    return f"(?=(?P<{name}>{regex}))(?P={name})"
 
 
 def _translate_stars(glob: str, start: int, by_name: bool) -> Tuple[str, int]:
@@ -229,10 +268,10 @@ def _translate_stars(glob: str, start: int, by_name: bool) -> Tuple[str, int]:
     opens = start == 0 or glob[start - 1] == "/"
     closes = end == len(glob) or glob.startswith(("/", "\\/"), end)
     if by_name or end - start == 1 or not (opens and closes):
-        return "[^/]*", end
+        return _STAR, end
     if glob.startswith("/", end):
-        return "(?:.*/)?", end + 1
-    return ".*", end
+        return _DEEP, end + 1
+    return _REST, end
 
 
 def _translate_class(glob: str, index: int) -> Optional[Tuple[str, int]]:
@@ -281,6 +320,9 @@ def _posix_class_end(glob: str, index: int) -> Optional[int]:
     return end if end > index + 2 and glob[end - 1] == ":" else None
 
 
+_STAR, _DEEP, _REST = "[^/]*", "(?:.*/)?", ".*"
+_LAZY = {"": "", _STAR: "[^/]*?", _DEEP: "(?:.*?/)??", _REST: ".*?"}
+_COUNTER = count()
 _SPECIAL = re.compile(r"[*?\[\\]")
 _POSIX_CLASSES: Dict[str, str] = {
     "alnum": "0-9A-Za-z",

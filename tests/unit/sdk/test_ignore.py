@@ -82,6 +82,8 @@ def git_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @example({"a ": "", "a": "", "b ": "", ".gitignore": "a\\ \nb "})
 @example({"é": "", "e": "", ".gitignore": "\ufeffé"})
 @example({"a\nb": "", "a": "", ".gitignore": "a*b"})
+@example({"a/b/a/c/x": "", "a/c/y": "", ".gitignore": "**/a/**/c/**/x\na/**/y"})
+@example({"abab": "", "ab/ab": "", "aab": "", ".gitignore": "*a*b*b\n/a*/*b\n*a*ab"})
 def test_the_same_files_are_left_as_git_leaves(git_dir: Path, tree: Tree) -> None:
     with tempfile.TemporaryDirectory() as folder:
         write(folder, tree)
@@ -132,6 +134,21 @@ def gits(git_dir: Path, root: str) -> set[str]:
         capture_output=True,
     )
     return {name.decode() for name in listed.stdout.split(b"\0") if name}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("*a" * 40 + "b", "a" * 250),
+        ("*a" * 40 + "/b", "a" * 250 + "/c"),
+        ("**/a/" * 30 + "b", "a/" * 200 + "c"),
+        ("**/*a*/" * 20 + "b", "aa/" * 200 + "c"),
+        ("a/**\\/" * 10 + "b", "a/" * 100 + "c"),
+        ("[a]*?*" * 20 + "b", "a" * 250),
+    ],
+)
+def test_many_wildcards_are_matched_at_once(pattern: str, path: str) -> None:
+    assert Rules(pattern).verdict(path, path.rpartition("/")[2], False) is None
 
 
 @pytest.mark.parametrize(
