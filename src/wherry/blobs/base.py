@@ -39,6 +39,10 @@ class BlobStore(Protocol):
         """Whether it is there; asking keeps it from being stale for a while."""
         ...
 
+    def size(self, digest: str) -> int | None:
+        """How many bytes it has, None if it is not there; asking is like asking ``has``."""
+        ...
+
     def remove_stale(self, digest: str, before: datetime) -> bool:
         """Remove it unless it was stored or asked for since ``before``; whether it was removed."""
         ...

@@ -59,11 +59,15 @@ class FolderBlobStore:
             raise NotFoundError(f"there is no content with digest {digest}") from None
 
     def has(self, digest: str) -> bool:
+        return self.size(digest) is not None
+
+    def size(self, digest: str) -> int | None:
+        path = self._path(digest)
         try:
-            os.utime(self._path(digest))
+            os.utime(path)
+            return path.stat().st_size
         except FileNotFoundError:
-            return False
-        return True
+            return None
 
     def remove_stale(self, digest: str, before: datetime) -> bool:
         path = self._path(digest)

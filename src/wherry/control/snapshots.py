@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from wherry.core import snapshots as trees
-from wherry.core.errors import ConflictError, NotFoundError
+from wherry.core.errors import ConflictError, NotFoundError, UserErrorException
 from wherry.core.records import Workspace
 from wherry.core.trees import Tree, tree_id
 from wherry.store import snapshots, workspaces
@@ -65,7 +65,9 @@ def register_changes(
             hint="send all files of the snapshot",
         )
     contents: list[bytes] = changes["contents"]
-    sent = {hashlib.sha256(content).hexdigest() for content in contents}
+    sent = {hashlib.sha256(content).hexdigest(): len(content) for content in contents}
+    for entry in entries:
+        _check_size(entry, sent.get(entry.digest, entry.size))
     missing = _missing(plane, [entry for entry in entries if entry.digest not in sent])
     blobs = [(None, [content]) for content in contents]
     if missing:
@@ -81,8 +83,22 @@ def register_changes(
 
 
 def _missing(plane: Plane, entries: Iterable[trees.FileEntry]) -> list[str]:
-    wanted = {entry.digest for entry in entries if entry.digest}
-    return sorted(digest for digest in wanted if not plane.blobs.has(digest))
+    """The digests of contents that are not here; those that are have the sizes that are told."""
+    missing = []
+    for digest, entry in {entry.digest: entry for entry in entries if entry.digest}.items():
+        size = plane.blobs.size(digest)
+        if size is None:
+            missing.append(digest)
+        else:
+            _check_size(entry, size)
+    return sorted(missing)
+
+
+def _check_size(entry: trees.FileEntry, size: int) -> None:
+    if entry.size != size:  # an archive's parts would be taken for something else
+        raise UserErrorException(
+            f"the file {entry.path!r} of the snapshot has {size} bytes, not {entry.size}"
+        )
 
 
 def _check_base(

@@ -80,11 +80,13 @@ class _Unpacking:
             os.close(handle)
 
     def _make_folder(self, path: bytes) -> None:
-        if path in self._folders:
-            return
-        self._make_folder(os.path.dirname(path))
-        os.mkdir(self._at(path))
-        self._folders.add(path)
+        missing = []  # not by recursion: there may be more levels than Python has
+        while path not in self._folders:
+            missing.append(path)
+            path = os.path.dirname(path)
+        for folder in reversed(missing):
+            os.mkdir(self._at(folder))
+            self._folders.add(folder)
 
     def _make_links(self) -> None:
         for path, target in self._links:
@@ -125,6 +127,8 @@ class _Reader:
         return b"".join(self.content(size))
 
     def content(self, size: int) -> Iterator[bytes]:
+        if size < 0:
+            raise SetupError("the snapshot's archive is damaged")
         yield from self._take(size)
         for _ in self._take(-size % _BLOCK):
             pass
