@@ -497,6 +497,14 @@ def _in_home_folder(here: Here) -> Iterator[Place]:
 
 
 @contextmanager
+def _nowhere(here: Here) -> Iterator[Place]:
+    """A folder that is removed before the command begins."""
+    gone = here.folder / "gone"
+    gone.mkdir()
+    yield replace(here.place, folder=gone, facts={**here.place.facts, "FOLDER": str(gone)})
+
+
+@contextmanager
 def _ctrl_c(here: Here) -> Iterator[Place]:
     def act(process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
@@ -537,5 +545,6 @@ SITUATIONS: dict[str, Callable[[Here], Any]] = {
     "the job file cannot be read": _modes("job.yml"),
     "the folder cannot be written to": _modes("other"),
     "in the home folder of the user": _in_home_folder,
+    "in a folder that is gone": _nowhere,
     "Ctrl-C while following": _ctrl_c,
 }

@@ -213,7 +213,14 @@ def _unknown_command(group: click.Group, ctx: click.Context, args: List[str]) ->
     return error
 
 
-_OTHER_WORDS = {"submit": "run"}
+_OTHER_WORDS = {
+    "submit": "run",
+    "ls": "ps",
+    "kill": "job cancel",
+    "rm": "job delete",
+    "help": "--help",
+    "version": "--version",
+}
 
 
 def _verb_of_a_noun(group: click.Group, ctx: click.Context, verb: str) -> str:

@@ -10,6 +10,7 @@ import click
 
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 _LONGEST = 10.0**9
+_LONGEST_RUN = 30 * _UNITS["d"]
 _PART = re.compile(r"(\d+(?:\.\d+)?)([dhms])", re.IGNORECASE)
 _WHOLE = re.compile(r"(?:\d+(?:\.\d+)?[dhms]\s*)+\Z", re.IGNORECASE)
 
@@ -23,6 +24,8 @@ def duration_option(
         raise click.BadParameter(
             f"{value!r} is no length of time: write it like 45s, 30m, 2h or 1h30m", ctx, param
         )
+    if seconds is not None and seconds > _LONGEST_RUN:
+        raise click.BadParameter(f"{value!r} is longer than 30 days", ctx, param)
     return seconds
 
 

@@ -66,7 +66,10 @@ def conclude(error: BaseException, session: Session) -> int:
         tell(_told(error), error.hint, session)
         return error.exit_code
     if isinstance(error, OSError):
-        tell(_os_sentence(error), _OS_REMEDIES.get(error.errno or 0), session)
+        if error.filename is None and _nowhere():
+            tell("the current folder is gone", "go to one that is there: cd", session)
+        else:
+            tell(_os_sentence(error), _OS_REMEDIES.get(error.errno or 0), session)
         return ERROR
     hint = (
         None if session.debug else "this is a defect of Wherry: repeat with --debug and report it"
@@ -123,6 +126,14 @@ _OS_REMEDIES = {
     errno.ENOTDIR: "a file is where a folder should be: move it, or name another",
     errno.EISDIR: "a folder is where a file should be: move it, or name another",
 }
+
+
+def _nowhere() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _os_sentence(error: OSError) -> str:

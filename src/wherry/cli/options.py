@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Optional, Sequence
+from typing import TYPE_CHECKING, Any, List, Optional, Sequence
 
 import click
 
 from ..core.nearest import suggest
 from .ending import Usage
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class Existing(click.Path):
@@ -52,6 +55,14 @@ class OneOf(click.Choice):  # type: ignore[type-arg]  # generic in newer version
             return known[str(value).lower()]
         told = f"{value!r} is none of {', '.join(self.choices)}"
         raise click.BadParameter(told + suggest(str(value), self.choices), ctx, param)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> List[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        begun = incomplete.lower()
+        return [CompletionItem(word) for word in self.choices if word.lower().startswith(begun)]
 
     def get_missing_message(
         self, param: click.Parameter, ctx: Optional[click.Context] = None

@@ -222,3 +222,6 @@ def reading() -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise ReaderGone from None
+    except OSError as error:
+        error.filename = error.filename or "the output"
+        raise

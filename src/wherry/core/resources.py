@@ -11,13 +11,14 @@ from .sizes import format_bytes, parse_bytes
 
 def _number(name: str, value: Any) -> float:
     try:
-        if not isinstance(value, bool) and (name != "gpu" or float(value) == int(value)):
+        whole = isinstance(value, int) or float(value) == int(value) if name == "gpu" else True
+        if whole and not isinstance(value, bool):
             return float(value)
     except (TypeError, ValueError, OverflowError):
         pass
-    whole = "a whole number" if name == "gpu" else "a number"
+    kind = "a whole number" if name == "gpu" else "a number"
     raise UserErrorException(
-        f"resources.{name} is {value!r}, which is not {whole}", hint=f"such as: {name}: 2"
+        f"resources.{name} is {value!r}, which is not {kind}", hint=f"such as: {name}: 2"
     )
 
 
@@ -48,7 +49,7 @@ class Resources:
         if wanted.cpu <= 0 or wanted.memory_bytes < 0 or not 0 <= wanted.gpu < 10**6 or not finite:
             raise UserErrorException(
                 f"{wanted} cannot be asked for",
-                hint="cpu must be above 0, memory and gpu not below 0",
+                hint="cpu must be above 0, memory and gpu not below 0, and none beyond any machine",
             )
         return wanted
 

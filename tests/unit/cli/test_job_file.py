@@ -117,6 +117,8 @@ def test_an_empty_field_that_is_not_supported_does_no_harm(tmp_path: Path) -> No
     ("text", "said"),
     [
         ("command: [a", "line 2, cannot be read"),
+        ("command: a\ncommand: b", "line 2, cannot be read: 'command' stands there twice"),
+        ("a: " + "[" * 100_000, "is nested too deeply"),
         ("just words", "does not describe a job"),
         ("", "does not describe a job"),
     ],

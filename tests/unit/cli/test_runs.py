@@ -254,6 +254,15 @@ def test_files_of_a_run(wherry: Wherry, runs: Runs, tmp_path: Path) -> None:
     assert fetched.out.split() == [f"{target}/outputs/a.txt", f"{target}/outputs/b/c.txt"]
     assert (tmp_path / "got/outputs/b/c.txt").read_text() == "outputs/b/c.txt"
     assert not (tmp_path / "got/outputs2").exists()
+    again = ["job", "download", run_id, "outputs/", "-p", target]
+    assert wherry(*again).code == 0
+    mine = Path(fetched.out.splitlines()[0])
+    mine.write_text("mine")
+    refused = wherry(*again)
+    assert (refused.code, mine.read_text()) == (1, "mine")
+    assert "is there already and differs from" in refused.err
+    assert wherry(*again, "--overwrite").code == 0
+    assert mine.read_text() != "mine"
     missing = wherry("job", "download", run_id, "outputs/a.tx")
     assert missing.code == 1
     assert "did you mean 'outputs/a.txt'" in missing.err

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.cli.conftest import Runs, Wherry
 from wherry.cli import candidates
 from wherry.cli.app import run
+from wherry.cli.ps import ps
 from wherry.cli.session import Session
 from wherry.cli.settings_file import change
 from wherry.core.errors import UserErrorException
@@ -212,6 +213,24 @@ def test_targets(wherry: Wherry) -> None:
     assert head.startswith("NAME   KIND")
     assert row.startswith("local  local")
     assert json.loads(wherry("target", "list", "-o", "json").out)[0]["name"] == "local"
+
+
+def test_an_unknown_setting_can_be_taken_out_of_the_file(wherry: Wherry, tmp_path: Path) -> None:
+    file = tmp_path / "home/config"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("prot = 1\noutput = json\n")
+    refused = wherry("config")
+    assert "did you mean 'port'?" in refused.err
+    assert "hint: take it out with: wherry config unset prot" in refused.err
+    assert wherry("config", "unset", "prot").code == 0
+    assert file.read_text() == "output = json\n"
+    assert wherry("config", "unset", "prot").code == 1
+
+
+def test_a_status_completes_in_any_case() -> None:
+    parameter = next(each for each in ps.params if each.name == "statuses")
+    found = parameter.type.shell_complete(click.Context(ps), parameter, "run")
+    assert [item.value for item in found] == ["Running"]
 
 
 def test_what_the_shell_completes_to(client: Client, runs: Runs) -> None:
