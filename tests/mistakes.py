@@ -254,11 +254,11 @@ class Here:
         self.place.give("wherry job cancel --wait endless")
         self.client.close()
         self.server.stop()
-        wait_until(lambda: not self.home.nurseries())
-        leftover = self.home.processes()
-        for process in leftover:
-            process.kill()
-        assert leftover == []
+        try:
+            wait_until(lambda: not self.home.processes())
+        finally:
+            for process in self.home.processes():
+                process.kill()
 
     @contextmanager
     def situation(self, name: str) -> Iterator[Place]:
