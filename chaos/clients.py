@@ -87,8 +87,11 @@ def _follow(run: Run, entry: Entry) -> None:
 
 
 def _killer(work: Workload, over: threading.Event) -> None:
+    """Spares a server until it has served for a moment, or nobody would ever get anywhere."""
     chance = random.Random("killer")
-    while not over.wait(chance.uniform(0.3, 1.5)):
+    while not over.wait(chance.uniform(0.5, 3.0)):
+        if not work.world.server_pid():
+            continue
         runners = work.world.runner_pids()
         if runners and chance.random() < 0.3:
             send(chance.choice(runners), signal.SIGKILL)

@@ -43,9 +43,9 @@ def kill_group(work: Workload, rounds: int) -> None:
         entry.may_be_lost = True
         wait_until(work.world.runner_pids, "the start of a runner")
         time.sleep(work.chance.uniform(0.1, 0.8))
-        for process in work.world.processes():
-            if "WHERRY_ATTEMPT_ID" in _environment(process):
-                send(process.pid, signal.SIGKILL)
+        for runner in work.world.runner_pids():
+            for pid in work.world.group(runner):
+                send(pid, signal.SIGKILL)
         work.settle()
 
 
@@ -131,10 +131,3 @@ def _check_rest(work: Workload) -> None:
     after = server.cpu_times()
     spent = after.user + after.system - before.user - before.system
     assert spent < _IDLE_S, f"an idle server spent {spent:.1f} s of {_LOOK_S:.0f} s computing"
-
-
-def _environment(process: psutil.Process) -> dict[str, str]:
-    try:
-        return process.environ()
-    except (psutil.Error, OSError):
-        return {}

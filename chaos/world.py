@@ -69,8 +69,19 @@ class World:
         return pid if _alive(pid) else None
 
     def nursery_pids(self) -> list[int]:
-        """The processes, one at most, from which the server has its runners."""
-        return [each.pid for each in self.processes() if "--nursery" in _command(each)]
+        """The process, if any, from which the server has its runners. They look the same."""
+        server = self.server_pid()
+        with suppress(psutil.Error):
+            below = psutil.Process(server).children() if server else []
+            return [each.pid for each in below if "--nursery" in _command(each)]
+        return []
+
+    def group(self, runner: int) -> list[int]:
+        """The runner and all that it started."""
+        with suppress(psutil.Error):
+            below = psutil.Process(runner).children(recursive=True)
+            return [runner, *(each.pid for each in below)]
+        return []
 
     def runner_pids(self) -> list[int]:
         found = []
