@@ -39,6 +39,7 @@ class Command(click.Command):
         except click.UsageError as error:
             if error.message.startswith(_TOO_MUCH):
                 raise _too_many_arguments(error, ctx) from None
+            error.ctx = error.ctx or ctx
             raise
 
     def get_short_help_str(self, limit: int = 45) -> str:
@@ -203,7 +204,8 @@ def _whole_number(ctx: click.Context, param: click.Parameter, value: Any) -> Opt
 def _unknown_command(group: click.Group, ctx: click.Context, args: List[str]) -> Usage:
     name, *rest = args
     known = group.list_commands(ctx)
-    meant = _OTHER_WORDS.get(name) or _verb_of_a_noun(group, ctx, name)
+    other = "kill" if name == "stop" and rest else name  # what has a name is no server
+    meant = _OTHER_WORDS.get(other) or _verb_of_a_noun(group, ctx, name)
     told, hint = guess(name, known), f"the commands are {', '.join(known)}"
     if meant and ctx.parent is None:
         told = f"; did you mean 'wherry {meant}'?"
