@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import flat, runs, snapshots, startup
+from benchmarks import clients, flat, logs, metrics, runs, snapshots, startup
 from benchmarks.measure import Row, print_table
 
-PARTS = {"runs": runs.rows, "snapshots": snapshots.rows, "startup": startup.rows, "flat": flat.rows}
+PARTS = {
+    "runs": runs.rows,
+    "startup": startup.rows,
+    "snapshots": snapshots.rows,
+    "metrics": metrics.rows,
+    "logs": logs.rows,
+    "flat": flat.rows,
+    "clients": clients.rows,
+}
 
 
 def main(names: list[str]) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
 import json
 import os
 import random
@@ -16,8 +15,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
+from benchmarks.caller import Caller
 from benchmarks.measure import PYTHON, Row, scratch
 from benchmarks.past import ELSEWHERE, WORKSPACE, Past, fill
 from benchmarks.postgres import postgres
@@ -36,9 +36,7 @@ class Server:
     """One server over one store, and what is needed to ask it."""
 
     past: Past
-    home: Path
-    connection: http.client.HTTPConnection
-    token: str
+    caller: Caller
     chance: random.Random
     snapshot_id: str = ""
     own_run: str = ""
@@ -46,16 +44,10 @@ class Server:
     offsets: dict[str, int] = field(default_factory=dict)
 
     def ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
-        headers = {"Authorization": f"Bearer {self.token}"}
-        self.connection.request(method, path, body, headers)
-        reply = self.connection.getresponse()
-        content = reply.read()
-        if reply.status >= 300:
-            raise RuntimeError(f"{method} {path}: {reply.status} {content[:300]!r}")
-        return content
+        return self.caller.ask(method, path, body)
 
     def send(self, path: str, fields: dict[str, Any]) -> Any:
-        return json.loads(self.ask("POST", path, json.dumps(fields).encode()))
+        return self.caller.send(path, fields)
 
     def run(self) -> str:
         return self.chance.choice(self.past.run_ids)
@@ -205,10 +197,8 @@ def _server(home: Path, url: str, past: Past) -> Iterator[Server]:
         [PYTHON, "-m", "wherry.api"], env=environment, stderr=subprocess.DEVNULL
     )
     try:
-        address = urlsplit(_address(home))
-        connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=60)
-        token = (home / "token").read_text().strip()
-        server = Server(past, home, connection, token, random.Random(1))
+        _await_start(home)
+        server = Server(past, Caller(home), random.Random(1))
         _prepare(server)
         yield server
         server.ask("POST", f"/api/v1/runs/{server.holder}/cancel")
@@ -218,14 +208,13 @@ def _server(home: Path, url: str, past: Past) -> Iterator[Server]:
         process.wait(30)
 
 
-def _address(home: Path) -> str:
+def _await_start(home: Path) -> None:
     until = time.monotonic() + 60
-    while time.monotonic() < until:
-        try:
-            return str(json.loads((home / "server.json").read_text())["url"])
-        except (FileNotFoundError, ValueError):
-            time.sleep(0.05)
-    raise RuntimeError(f"the server of {home} did not start")
+    while not (home / "server.json").exists():
+        if time.monotonic() > until:
+            raise RuntimeError(f"the server of {home} did not start")
+        time.sleep(0.05)
+    time.sleep(0.2)
 
 
 def _prepare(server: Server) -> None:

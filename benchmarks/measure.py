@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -100,15 +102,33 @@ def pss_mb(pid: int) -> float:
     return float("nan")
 
 
+@contextmanager
+def peak_pss_mb(*pids: int) -> Iterator[list[float]]:
+    """The highest memory of each process, while the block lasts, told when it ends."""
+    peaks, stopping = [0.0] * len(pids), threading.Event()
+
+    def watch() -> None:
+        while not stopping.wait(0.1):
+            for place, pid in enumerate(pids):
+                with contextlib.suppress(OSError):
+                    peaks[place] = max(peaks[place], pss_mb(pid))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield peaks
+    finally:
+        stopping.set()
+        watcher.join()
+
+
 def print_table(rows: Sequence[Row]) -> None:
+    """In Markdown, which can also be read as it is."""
     cells = [("what", "measured", "baseline", "ratio", "goal", "")]
     for row in rows:
-        mark = {None: "", True: "ok", False: "MISSED"}[row.holds]
+        mark = {None: "", True: "ok", False: "**missed**"}[row.holds]
         cells.append((row.what, row.measured, row.baseline, row.ratio, row.goal, mark))
     widths = [max(len(line[column]) for line in cells) for column in range(6)]
-    for index, line in enumerate(cells):
-        print(
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        )
-        if index == 0:
-            print("  ".join("-" * width for width in widths))
+    cells.insert(1, tuple("-" * width for width in widths))  # type: ignore[arg-type]
+    for line in cells:
+        print(f"| {' | '.join(cell.ljust(w) for cell, w in zip(line, widths, strict=True))} |")

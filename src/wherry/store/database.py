@@ -101,8 +101,8 @@ def _postgres(url: URL) -> Engine:
     try:
         return create_engine(
             url.set(drivername="postgresql+psycopg"),
-            pool_size=10,
-            max_overflow=40,
+            pool_size=40,
+            max_overflow=10,
             connect_args=waiting,
             hide_parameters=True,  # errors are logged; what users sent is not
         )
@@ -130,8 +130,8 @@ def _sqlite(url: str) -> Engine:
     engine = create_engine(
         url,
         poolclass=QueuePool,
-        pool_size=10,
-        max_overflow=40,
+        pool_size=50,  # as many as work at once: opening one takes longer than a question
+        max_overflow=0,
         connect_args={"timeout": 30, "check_same_thread": False},
         hide_parameters=True,
     )
@@ -139,7 +139,12 @@ def _sqlite(url: str) -> Engine:
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # we say BEGIN ourselves
-        for pragma in ("busy_timeout=30000", "synchronous=FULL", "foreign_keys=ON"):
+        for pragma in (
+            "busy_timeout=30000",
+            "synchronous=FULL",
+            "foreign_keys=ON",
+            "temp_store=MEMORY",
+        ):
             connection.execute(f"PRAGMA {pragma}")
         _write_ahead(connection)
 
