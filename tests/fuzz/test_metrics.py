@@ -150,7 +150,7 @@ def test_plain_values_come_back_as_they_were(database: Database, value: Any, nam
     assert found == clean(name)
     assert type(kept) is type(expected)
     if isinstance(value, float) and math.isnan(value):
-        assert math.isnan(kept)
+        assert math.isnan(float(kept))
     else:
         assert kept == expected
 

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from fastapi import Query, Request
 from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
+from starlette.convertors import PathConvertor, register_url_convertor
 
 from wherry.control import files, reports
 from wherry.control.plane import Plane
@@ -25,6 +26,15 @@ from .ranges import read_range
 
 router = guarded_router("files")
 
+
+class _Name(PathConvertor):
+    """Starlette's ends at the end of a line, a file's name need not."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("name", _Name())
+
 _CHUNK = 4 << 20
 _READ = 256 << 10
 _MAX_OFFSET = 2**63 - 1
@@ -36,7 +46,7 @@ def list_files(run_id: str, plane: PlaneDep) -> dict[str, Any]:
     return {"items": [each.to_dict() for each in files.every(plane, run_id)]}
 
 
-@router.get("/runs/{run_id}/files/{path:path}", response_class=OctetStream, responses=RANGES)
+@router.get("/runs/{run_id}/files/{path:name}", response_class=OctetStream, responses=RANGES)
 def read_file(run_id: str, path: str, request: Request, plane: PlaneDep) -> Response:
     stored = files.find(plane, run_id, path)
     wanted = request.headers.get("range")
@@ -48,7 +58,7 @@ def read_file(run_id: str, path: str, request: Request, plane: PlaneDep) -> Resp
     return StreamingResponse(_log_pieces(plane, key), media_type="application/octet-stream")
 
 
-@router.put("/runs/{run_id}/files/{path:path}", openapi_extra=RAW_BODY)
+@router.put("/runs/{run_id}/files/{path:name}", openapi_extra=RAW_BODY)
 async def write_file(run_id: str, path: str, request: Request, plane: PlaneDep) -> dict[str, Any]:
     store = partial(files.put, plane, run_id, path)
     stored = await with_body(request, plane.settings.max_file_bytes, store)
@@ -66,7 +76,7 @@ async def write_files(run_id: str, request: Request, plane: PlaneDep) -> dict[st
     return {"stored": await with_body(request, plane.settings.max_file_bytes, store)}
 
 
-@router.get("/runs/{run_id}/logs/{name:path}", response_class=OctetStream)
+@router.get("/runs/{run_id}/logs/{name:name}", response_class=OctetStream)
 async def read_log(
     run_id: str,
     name: str,
@@ -84,7 +94,7 @@ async def read_log(
     return StreamingResponse(pieces, media_type="application/octet-stream")
 
 
-@router.put("/runs/{run_id}/logs/{name:path}", openapi_extra=RAW_BODY)
+@router.put("/runs/{run_id}/logs/{name:name}", openapi_extra=RAW_BODY)
 async def write_log(
     run_id: str,
     name: str,

@@ -71,7 +71,8 @@ def _chosen(run: Any, names: Tuple[str, ...]) -> List[Dict[str, Any]]:
     chosen = []
     for name in names:
         folder = name.rstrip("/") + "/"
-        found = [f for f in files if f["path"] == name or f["path"].startswith(folder)]
+        found = [f for f in files if f["path"] == name]
+        found = found or [f for f in files if f["path"].startswith(folder)]
         if not found:
             from .command import guess
 
@@ -113,9 +114,10 @@ def _is_same(path: str, file: Dict[str, Any]) -> bool:
 
 def _fetch(session: Session, run: Any, files: List[Dict[str, Any]], folder: str) -> None:
     from ..core.sizes import format_bytes
-    from ..sdk.files import place_below
+    from ..sdk.files import check_together, place_below
     from .progress import Progress
 
+    check_together([file["path"] for file in files])
     total = sum(file["size"] for file in files)
     done = 0
     fetched = []

@@ -8,7 +8,7 @@ import time
 from typing import Any, Dict, List, Optional, Sequence
 
 from ..core.errors import NotFoundError, ServerUnavailableError, UserErrorException
-from ..core.snapshots import check_path
+from ..core.snapshots import check_path, folders_of
 from .client import Client, quote
 from .handle import RunHandle
 from .recorder import Recorder, put_file, scratch, walk
@@ -129,6 +129,7 @@ class RunFiles(RunHandle):
             for name, target in zip(names, targets):
                 self._fetch(name, target)
             return
+        check_together(names)
         for name in names:
             shown = name if append_prefix else _without(name, prefix or "")
             self._fetch(name, place_below(root, shown))
@@ -198,6 +199,15 @@ def download(client: Client, path: str, file: Any, tries: int = 5) -> None:
         except ServerUnavailableError:
             if not left:
                 raise
+
+
+def check_together(names: Sequence[str]) -> None:
+    """A run may have both a file and a folder of one name; a disk cannot."""
+    for name in sorted(folders_of(names) & set(names)):
+        raise UserErrorException(
+            f"the run has a file {name!r} and a folder {name!r}, which cannot lie together",
+            hint="fetch one of them, or each into a place of its own",
+        )
 
 
 def place_below(root: str, name: str) -> str:
