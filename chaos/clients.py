@@ -67,7 +67,8 @@ def all_at_once(work: Workload, rounds: int) -> None:
 def _client(work: Workload, rounds: int, chance: random.Random) -> None:
     mine = Workload(work.world, work.books, chance)
     for _ in range(rounds):
-        run, entry = mine.submit(count=chance.randint(1, 15))
+        brief = chance.random() < 0.3
+        run, entry = mine.submit_brief() if brief else mine.submit(count=chance.randint(1, 15))
         entry.may_be_lost = True
         what = chance.random()
         if what < 0.3:

@@ -18,9 +18,12 @@ _IDLE_S = 0.4
 
 def kill_server(work: Workload, rounds: int) -> None:
     """SIGKILL at a random moment of submission, start, run or end."""
-    for _ in range(rounds):
-        work.submit(count=work.chance.randint(1, 12), pause_s=0.02)
-        time.sleep(work.chance.uniform(0, 0.4))
+    for number in range(rounds):
+        if number % 3:
+            work.submit(count=work.chance.randint(1, 12), pause_s=0.02)
+        else:
+            work.submit_brief()
+        time.sleep(work.chance.uniform(0, 0.4 if number % 3 else 0.1))
         send(work.world.server_pid(), signal.SIGKILL)
 
 
@@ -52,8 +55,9 @@ def kill_group(work: Workload, rounds: int) -> None:
 def kill_everything(work: Workload, rounds: int) -> None:
     """Server, runners and scripts at once, as a power cut would."""
     for _ in range(rounds):
+        _, brief = work.submit_brief()
         _, entry = work.submit(count=20, pause_s=0.03)
-        entry.may_be_lost = True
+        brief.may_be_lost = entry.may_be_lost = True
         time.sleep(work.chance.uniform(0, 1.0))
         for process in work.world.processes():
             send(process.pid, signal.SIGKILL)
@@ -67,6 +71,7 @@ def kill_nursery(work: Workload, rounds: int) -> None:
         for pid in work.world.nursery_pids():
             send(pid, signal.SIGKILL)
         work.submit(count=2)
+        work.submit_brief()
     for pid in work.world.nursery_pids():
         send(pid, signal.SIGKILL)
     work.settle()

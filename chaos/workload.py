@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from chaos.books import SCRIPT, TAG, WORKSPACE, Books, Entry, all_runs
+from chaos.books import BRIEF, SCRIPT, TAG, WORKSPACE, Books, Entry, all_runs
 from chaos.world import World, wait_until
 from wherry import Experiment, Run, ScriptRunConfig, WherryError, Workspace
 
@@ -49,9 +49,18 @@ class Workload:
         return ScriptRunConfig(source, "script.py", arguments, max_run_duration_seconds=_LIMIT_S)
 
     def submit(self, count: int = 20, pause_s: float = 0.02) -> tuple[Run, Entry]:
-        """Tried until the server takes it, as a person would."""
         entry = self.open_entry(count)
-        config, token = self.config(entry, pause_s), entry.token
+        return self._sent(entry, self.config(entry, pause_s))
+
+    def submit_brief(self) -> tuple[Run, Entry]:
+        entry = self.open_entry(1)
+        entry.brief = True
+        command = ["/bin/sh", "-c", BRIEF, entry.token]
+        return self._sent(entry, ScriptRunConfig(str(self.world.source), command=command))
+
+    def _sent(self, entry: Entry, config: ScriptRunConfig) -> tuple[Run, Entry]:
+        """Tried until the server takes it, as a person would."""
+        token = entry.token
         run = insist(
             lambda: self.experiment().submit(config, tags={TAG: token}, submission_key=token)
         )
