@@ -37,7 +37,8 @@ def _attempt_folders(world: World) -> Sequence[Path]:
 
 
 def _temporary(world: World) -> Sequence[Path]:
-    return [*world.home.glob("blobs/incoming/*"), *world.home.glob("**/*.tmp")]
+    unfinished = [*world.home.glob("blobs/incoming/*"), *world.home.glob("**/*.tmp")]
+    return [*unfinished, *world.temporary.iterdir()]
 
 
 def _locks(world: World) -> Sequence[str]:

@@ -44,12 +44,15 @@ class World:
         self.home = folder / "home"
         self.ledger = folder / "ledger"
         self.source = folder / "source"
-        self.source.mkdir(exist_ok=True)
+        self.temporary = folder / "tmp"
+        for place in (self.source, self.temporary):
+            place.mkdir(exist_ok=True)
         self.ledger.touch()
         self.variables = {
             "WHERRY_HOME": str(self.home),
             "WHERRY_CACHE": str(folder / "cache"),
             "CHAOS_LEDGER": str(self.ledger),
+            "TMPDIR": str(self.temporary),
             **variables,
         }
 
