@@ -5,19 +5,18 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 _FEW = 4
 
 
-def sync_all(paths: Sequence[Path]) -> None:
+def sync_all(paths: Sequence[str]) -> None:
     """Return when the contents of all these files, which lie in one folder, are on the disk."""
-    if len(paths) <= _FEW or not _sync_file_system(paths[0].parent):
+    if len(paths) <= _FEW or not _sync_file_system(os.path.dirname(paths[0])):
         for path in paths:
             _sync(path)
 
 
-def _sync(path: Path) -> None:
+def _sync(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -25,7 +24,7 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _sync_file_system(folder: Path) -> bool:
+def _sync_file_system(folder: str) -> bool:
     """One call for everything on the folder's file system (Linux); False where it cannot be."""
     call = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
     if call is None:

@@ -8,7 +8,7 @@ from ..core.snapshots import FileEntry
 from .hash_cache import CHUNK
 
 BATCH_BYTES = 32 * 2**20
-BATCH_FILES = 2_000
+BATCH_FILES = 10_000  # the server brings those of one request to its disk together
 
 Progress = Callable[[int, int], None]
 
