@@ -46,15 +46,27 @@ def ratio_row(
     )
 
 
-def median_s(act: Callable[[], object], times: int, warm: int = 1) -> float:
-    for _ in range(warm):
-        act()
-    taken = []
-    for _ in range(times):
-        started = time.perf_counter()
-        act()
-        taken.append(time.perf_counter() - started)
-    return statistics.median(taken)
+def medians_s(
+    measured: Callable[[], object],
+    baseline: Callable[[], object],
+    rounds: int,
+    before: Callable[[], object] = lambda: None,
+) -> tuple[float, float]:
+    """Of both, over rounds in which they take turns: what disturbs the one disturbs the other.
+
+    ``before`` each round, something that is not measured.
+    """
+    taken: list[tuple[float, float]] = []
+    for _ in range(rounds):
+        before()
+        taken.append((_time_s(measured), _time_s(baseline)))
+    return statistics.median(t[0] for t in taken), statistics.median(t[1] for t in taken)
+
+
+def _time_s(act: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    act()
+    return time.perf_counter() - started
 
 
 def command(*argv: str | Path) -> Callable[[], object]:

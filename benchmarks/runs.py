@@ -13,7 +13,7 @@ from benchmarks.measure import (
     WHERRY,
     Row,
     command,
-    median_s,
+    medians_s,
     pss_mb,
     ratio_row,
     server_home,
@@ -46,15 +46,16 @@ def _one(experiment: Experiment, source: Path) -> Row:
     def act() -> None:
         _submit(experiment, source).wait_for_completion()
 
-    bare = median_s(command(PYTHON, source / "noop.py"), 40)
-    return ratio_row(
-        "no-op run, SDK, submit to result", median_s(act, 40, 5), "python noop.py", bare, 5
-    )
+    for _ in range(5):
+        act()
+    whole, bare = medians_s(act, command(PYTHON, source / "noop.py"), 40)
+    return ratio_row("no-op run, SDK, submit to result", whole, "python noop.py", bare, 5)
 
 
 def _by_command(source: Path) -> Row:
-    bare = median_s(command(PYTHON, "-c", "pass"), 20)
-    whole = median_s(command(WHERRY, "run", source / "noop.py"), 10)
+    act = command(WHERRY, "run", source / "noop.py")
+    act()
+    whole, bare = medians_s(act, command(PYTHON, "-c", "pass"), 15)
     return ratio_row("wherry run noop.py, whole command", whole, "python -c pass", bare, 15)
 
 

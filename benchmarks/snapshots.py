@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import statistics
 import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.measure import WHERRY, Row, command, ratio_row, server_home
+from benchmarks.measure import WHERRY, Row, command, medians_s, ratio_row, server_home
 from wherry import Experiment, Run, ScriptRunConfig, Workspace
 from wherry.sdk.snapshot import Snapshot
 
@@ -116,7 +115,7 @@ def _compare_first(experiment: Experiment, tree: Path, place: Path) -> tuple[flo
         run("cp", "-r", tree, place / "copy")
         run("sync", "-f", place / "copy")
 
-    return _compare(lambda: submit(experiment, tree), copy, before=renew, rounds=FIRST_ROUNDS)
+    return medians_s(lambda: submit(experiment, tree), copy, FIRST_ROUNDS, renew)
 
 
 def make_tree(root: Path) -> None:
@@ -154,23 +153,4 @@ def _compare_again(tree: Path, act: Callable[[], object]) -> tuple[float, float]
         with open(file, "a") as stream:
             stream.write("changed")
 
-    return _compare(act, lambda: run(*GIT, "-C", tree, "status"), before=change)
-
-
-def _compare(
-    measured: Callable[[], object],
-    baseline: Callable[[], object],
-    before: Callable[[], None],
-    rounds: int = ROUNDS,
-) -> tuple[float, float]:
-    taken: list[tuple[float, float]] = []
-    for _ in range(rounds):
-        before()
-        taken.append((_time_s(measured), _time_s(baseline)))
-    return statistics.median(t[0] for t in taken), statistics.median(t[1] for t in taken)
-
-
-def _time_s(act: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    act()
-    return time.perf_counter() - started
+    return medians_s(act, lambda: run(*GIT, "-C", tree, "status"), ROUNDS, change)

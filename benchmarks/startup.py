@@ -13,7 +13,7 @@ from benchmarks.measure import (
     WHERRY,
     Row,
     command,
-    median_s,
+    medians_s,
     pss_mb,
     ratio_row,
     server_home,
@@ -21,13 +21,13 @@ from benchmarks.measure import (
 
 
 def rows() -> list[Row]:
-    bare = median_s(command(PYTHON, "-c", "pass"), 30)
-    load = median_s(command(PYTHON, "-c", "import wherry"), 30)
-    assist = median_s(command(WHERRY, "--help"), 20)
+    bare = command(PYTHON, "-c", "pass")
+    load = medians_s(command(PYTHON, "-c", "import wherry"), bare, 30)
+    assist = medians_s(command(WHERRY, "--help"), bare, 30)
     return [
         *_server(),
-        ratio_row("import wherry", load, "python -c pass", bare, 2),
-        ratio_row("wherry --help", assist, "python -c pass", bare, 5),
+        ratio_row("import wherry", load[0], "python -c pass", load[1], 2),
+        ratio_row("wherry --help", assist[0], "python -c pass", assist[1], 5),
     ]
 
 
