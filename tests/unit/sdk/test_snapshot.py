@@ -924,7 +924,7 @@ def test_all_files_changed_is_no_harder_than_one(tree: Path, capture: Capture) -
         (tree / f"f{i}").write_text(f"-{i}")
     server = Server()
     assert found.upload(server, "my ws") == found.id
-    assert len(server.requests) == 2
+    assert len(server.requests) == 1
     assert len(found.notices) == 3000
 
 
