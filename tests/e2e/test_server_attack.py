@@ -64,3 +64,14 @@ def test_a_database_that_cannot_be_used_is_a_sentence(tmp_path: Path, url: str, 
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert "geheim" not in done.stderr
+
+
+def test_a_settings_file_that_is_no_text_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "config").write_bytes(b"port = \xff\n")
+    env = {**os.environ, "WHERRY_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "wherry.api"], env=env, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode != 0
+    assert f"the settings file {tmp_path}/config cannot be read" in done.stderr
+    assert "Traceback" not in done.stderr

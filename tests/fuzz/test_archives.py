@@ -66,13 +66,13 @@ def unpacked(data: bytes) -> None:
         assert set(os.listdir(os.path.dirname(root))) <= {"work"}
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.lists(ENTRIES, max_size=5), st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]))
 def test_any_entries(entries: list[Any], format: int) -> None:
     unpacked(packed(entries, format))
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.data())
 def test_any_damage(data: st.DataObject) -> None:
     whole = bytearray(packed([("a/b", tarfile.REGTYPE, "", b"x" * 20, 0o644)] * 2, 2))

@@ -118,7 +118,7 @@ def stored(database: Database, lines: bytes) -> dict[str, Any]:
 
 
 @settings(
-    max_examples=100,
+    max_examples=50,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -131,7 +131,7 @@ def test_nothing_that_is_logged_harms(database: Database, calls: list[Any]) -> N
 
 
 @settings(
-    max_examples=60,
+    max_examples=40,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

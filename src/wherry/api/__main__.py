@@ -18,7 +18,7 @@ import uvloop
 from wherry.control.plane import Plane, open_plane
 from wherry.control.reconciler import claim_targets
 from wherry.core import private_files
-from wherry.core.errors import ServerUnavailableError, WherryError
+from wherry.core.errors import ServerUnavailableError, UserErrorException, WherryError
 from wherry.core.records import iso
 from wherry.core.settings import FILE_NAME, Settings, home_of, resolve
 from wherry.core.version import API, VERSION
@@ -59,7 +59,13 @@ def _fail(sentence: str) -> int:
 def _settings() -> Settings:
     env = dict(os.environ)
     path = Path(home_of({}, env)) / FILE_NAME
-    text = path.read_text() if path.exists() else None
+    try:
+        text = path.read_text(encoding="utf-8") if path.exists() else None
+    except UnicodeDecodeError:
+        raise UserErrorException(
+            f"the settings file {path} cannot be read: it is not a text file in UTF-8",
+            hint="move it away, or write one 'name = value' on each line",
+        ) from None
     if text:
         private_files.check_settings(str(path), text)
     return resolve({}, env, text)
