@@ -62,6 +62,9 @@ def _show(name: str, futures: list[Future[Outcome]]) -> bool:
     except Unavailable as reason:
         print(f"{name:18}  {'':6}  {'':5}  {'':7}  skipped: {reason}", flush=True)
         return True
+    except Exception as error:  # the others are held even so
+        print(f"{name:18}  {'':6}  {'':5}  {'':7}  BROKE OFF: {error!r}", flush=True)
+        return False
     wrong = [fault for outcome in outcomes for fault in outcome.wrong]
     rounds, runs = sum(each.rounds for each in outcomes), sum(each.runs for each in outcomes)
     seconds = sum(each.seconds for each in outcomes)

@@ -8,14 +8,16 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import psutil
 import psycopg
 from tests.postgres import control, find_programs, start
 
 from chaos.workload import Workload
-from chaos.world import Stage, Unavailable, send
+from chaos.world import Stage, Unavailable, send, wait_until
 
 _URL = "WHERRY_DATABASE_URL"
 
@@ -57,11 +59,18 @@ def kill_postgres(work: Workload, rounds: int) -> None:
         work.submit(count=10, pause_s=0.05)
         time.sleep(work.chance.uniform(0, 0.5))
         postmaster = int((folder / "data/postmaster.pid").read_text().split("\n", 1)[0])
-        for pid in (postmaster, *_children(postmaster)):
+        killed = [postmaster, *_children(postmaster)]
+        for pid in killed:
             send(pid, signal.SIGKILL)
         time.sleep(work.chance.uniform(0.5, 3))
+        # One that nobody has waited for yet still counts as alive, to PostgreSQL.
+        wait_until(partial(_gone, killed), "the end of PostgreSQL")
         control(programs, folder, "start")
         work.submit(count=3)
+
+
+def _gone(pids: list[int]) -> bool:
+    return not any(map(psutil.pid_exists, pids))
 
 
 def _children(pid: int) -> list[int]:
