@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from .access import Who, who_may
+from .answers import describe, records
 
 _PROBLEM = {
     "title": "Problem",
@@ -50,7 +51,7 @@ def _complete(document: dict[str, Any]) -> None:
     schemas = components.setdefault("schemas", {})
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
-    schemas["Problem"] = _PROBLEM
+    schemas.update(records(), Problem=_PROBLEM)
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
@@ -60,6 +61,7 @@ def _complete(document: dict[str, Any]) -> None:
 def _answers(path: str, method: str, operation: dict[str, Any]) -> None:
     answers = operation["responses"]
     answers.pop("422", None)
+    describe(method, path, answers)
     refusals = dict(_ALWAYS)
     if who_may(method.upper(), path) is not Who.ANYONE:
         operation["security"] = [{"token": []}]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.planes import make_plane
+from wherry.api import answers
 from wherry.api.app import create_app
 from wherry.drivers.memory import MemoryDriver
 
@@ -23,11 +24,11 @@ def paths(tmp_path: Path) -> dict[str, Any]:
 def test_refusals_are_problems(paths: dict[str, Any]) -> None:
     for path, methods in paths.items():
         for operation in methods.values():
-            answers = operation["responses"]
-            assert "422" not in answers
-            assert {"400", "426"} <= set(answers)
-            assert ("401" in answers) == (not path.endswith("/health")), path
-            refusals = [answers[status] for status in answers if status >= "4"]
+            told = operation["responses"]
+            assert "422" not in told
+            assert {"400", "426"} <= set(told)
+            assert ("401" in told) == (not path.endswith("/health")), path
+            refusals = [told[status] for status in told if status >= "4"]
             assert {next(iter(each["content"])) for each in refusals} == {
                 "application/problem+json"
             }
@@ -41,3 +42,15 @@ def test_bytes_are_bytes(paths: dict[str, Any]) -> None:
     archive = paths["/api/v1/snapshots/{snapshot_id}/archive"]["get"]["responses"]
     assert set(archive["200"]["content"]) == {"application/x-tar"}
     assert "413" in paths["/api/v1/blobs"]["post"]["responses"]
+
+
+def test_answers_are_described(paths: dict[str, Any]) -> None:
+    submitted = paths["/api/v1/workspaces/{workspace}/runs"]["post"]["responses"]
+    for status in ("200", "201"):
+        schema = submitted[status]["content"]["application/json"]["schema"]
+        assert schema == {"$ref": "#/components/schemas/Run"}
+
+
+def test_every_described_answer_belongs_to_a_route(paths: dict[str, Any]) -> None:
+    routes = {f"{method.upper()} {path}" for path in paths for method in paths[path]}
+    assert set(answers._ANSWERS) <= routes
