@@ -271,7 +271,9 @@ def test_attempts(database: Database) -> None:
     add_run(database, "r1")
     place = Placement("r1", Resources(2, 5, 1), ("0",))
     with database.write() as connection:
-        attempts.add(connection, runs.get(connection, "r1"), "a1", place, NOW)
+        run = runs.get(connection, "r1")
+        assert attempts.add(connection, run, "a1", place, NOW) == 1
+        runs.move(connection, run, Status.STARTING, NOW, runs.Change(attempt_count=1))
         attempts.change(connection, "a1", {"handle": "{}", "exit": {"exit_code": 0}})
         row = attempts.get(connection, "a1")
         assert (row.number, row.cpu, row.gpus, row.exit) == (1, 2.0, ["0"], {"exit_code": 0})

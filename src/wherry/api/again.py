@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from fastapi import Request, Response
@@ -36,19 +36,24 @@ def tried_again(work: Callable[[], T]) -> T:
     raise AssertionError("unreachable")
 
 
-class Again(APIRoute):
-    """A body that was read whole is kept with the request; one that is ``streamed`` is gone."""
+async def carried_out(
+    handle: Callable[[Request], Awaitable[Response]], request: Request
+) -> Response:
+    """The answer. A body that was read whole is kept with the request; a streamed one is gone."""
+    for _ in range(TRIES - 1):
+        try:
+            return await handle(request)
+        except _RETRIED as error:
+            if getattr(request.state, "streamed", False) or not met_another(error):
+                raise
+    return await handle(request)
 
+
+class Again(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
 
         async def handle_again(request: Request) -> Response:
-            for _ in range(TRIES - 1):
-                try:
-                    return await handle(request)
-                except _RETRIED as error:
-                    if getattr(request.state, "streamed", False) or not met_another(error):
-                        raise
-            return await handle(request)
+            return await carried_out(handle, request)
 
         return handle_again

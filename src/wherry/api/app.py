@@ -37,6 +37,7 @@ from . import (
 from .deps import too_large
 from .held import Held, Share
 from .hosts import Hosts
+from .lane import Lane
 from .stamp import stamp
 
 _UPLOADS = 100
@@ -83,6 +84,7 @@ def create_app(plane: Plane, *, reconcile: bool = True) -> FastAPI:
     app.include_router(server.open_router)
     app.include_router(view.router)
     description.install(app)
+    app.add_middleware(Lane, routes=app)
     app.add_middleware(
         Edge,
         hosts=Hosts(plane.settings.host, plane.settings.allowed_hosts),

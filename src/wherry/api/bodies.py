@@ -44,6 +44,14 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class Patience(BaseModel):
+    """How someone waits for a run."""
+
+    seen: str = ""
+    until: Literal["change", "end"] = "change"
+    timeout_s: float = Field(30, ge=0, le=300)
+
+
 class NewWorkspace(Body):
     name: Str
     exist_ok: bool = False

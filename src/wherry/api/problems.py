@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
@@ -88,6 +88,14 @@ def install(app: FastAPI) -> None:
                 hint="the cause is in the server's log: wherry server logs",
             )
         )
+
+
+def answer(request: Request, error: Exception) -> Response:
+    """What the handlers above say of it, for those who meet it outside of the routes."""
+    handlers = request.app.exception_handlers
+    kind = next(each for each in type(error).__mro__ if each in handlers)
+    response: Response = handlers[kind](request, error)
+    return response
 
 
 def _database_problem(error: SQLAlchemyError) -> WherryError:

@@ -1,4 +1,4 @@
-"""Bodies of the requests that every run makes: read after the caller is known, and described."""
+"""What the requests that every run makes carry: read after the caller is known, and described."""
 
 from __future__ import annotations
 
@@ -22,6 +22,16 @@ async def read_body(request: Request, model: type[M]) -> M:
         raise RequestValidationError(error.errors(include_url=False, include_input=False)) from None
     except (ValueError, RecursionError):
         raise UserErrorException("the request is not valid: its body is not JSON") from None
+
+
+def read_query(request: Request, model: type[M]) -> M:
+    try:
+        return model.model_validate(dict(request.query_params))
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)
+        for each in found:
+            each["loc"] = ("query", *each["loc"])
+        raise RequestValidationError(found) from None
 
 
 def described(model: type[BaseModel]) -> dict[str, Any]:

@@ -19,11 +19,12 @@ from wherry.core.records import Run
 from wherry.store import runs as rows
 from wherry.store.listing import Filter
 
-from .bodies import NewInteractiveRun, NewRun, NewRuns, RunChanges, RunEnd
+from .bodies import NewInteractiveRun, NewRun, NewRuns, Patience, RunChanges, RunEnd
 from .callers import Caller
 from .deps import CallerDep, PlaneDep, get_caller, get_plane
 from .description import refusal
 from .guard import guarded_router
+from .lane import brief
 from .plain_json import PlainJSON
 from .reading import described, read_body
 from .showing import shown
@@ -33,8 +34,6 @@ _MAX_FILTERS = 50
 _TERMINAL = {status.value for status in Status if status.terminal}
 
 
-# What every run needs, here and in tracking, takes what it needs from the request: FastAPI's way
-# to solve dependencies and to check answers takes longer than the work.
 @router.post(
     "/workspaces/{workspace}/runs",
     status_code=201,
@@ -42,6 +41,7 @@ _TERMINAL = {status.value for status in Status if status.terminal}
     responses={200: {"description": "The run that the same submission_key made before."}},
     openapi_extra=described(NewRun),
 )
+@brief("POST", "/workspaces/{workspace}/runs")
 async def submit_run(workspace: str, request: Request) -> PlainJSON:
     plane = await get_plane(request)
     caller = await get_caller(request)
@@ -128,34 +128,39 @@ def show_run(run_id: str, request: Request, plane: PlaneDep) -> dict[str, Any]:
     return shown(request, runs.show(plane, run_id))
 
 
-@router.get("/runs/{run_id}/wait")
+@router.get("/runs/{run_id}/wait", response_class=PlainJSON)
+@brief("GET", "/runs/{run_id}/wait", query=Patience)
 async def wait_for_run(
-    run_id: str,
-    request: Request,
-    seen: str = "",
-    until: Literal["change", "end"] = "change",
-    timeout_s: Annotated[float, Query(ge=0, le=300)] = 30,
+    run_id: str, request: Request, query: Annotated[Patience, Query()]
 ) -> PlainJSON:
     """Answers when the run has ended, time is up, or (until=change) its status is not ``seen``."""
     plane = await get_plane(request)
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + query.timeout_s
     with plane.signals.subscribe(run_id) as subscription:
         while True:
-            run = await run_in_threadpool(_show_with_logs, request, plane, run_id)
             left = deadline - time.monotonic()
-            changed = until == "change" and run["status"] != seen
-            if changed or run["status"] in _TERMINAL or left <= 0:
-                return PlainJSON(run)
-            if await request.is_disconnected() or request.app.state.stopping.is_set():
+            over = left <= 0 or request.app.state.stopping.is_set()
+            run = await run_in_threadpool(_awaited, request, query, run_id, at_any_rate=over)
+            if run is not None:
                 return PlainJSON(run)
             await subscription.changed(min(left, 1.0))
+            if await request.is_disconnected():
+                return PlainJSON({})  # nobody hears it
 
 
-def _show_with_logs(request: Request, plane: Plane, run_id: str) -> dict[str, Any]:
-    """Of a run that has ended also its ``log_names``: who waited for it wants to know them."""
+def _awaited(
+    request: Request, query: Patience, run_id: str, *, at_any_rate: bool
+) -> dict[str, Any] | None:
+    """The run if it is what was waited for, once it has ended with its ``log_names``."""
+    plane: Plane = request.app.state.plane
     with plane.database.read() as connection:
+        status = rows.status(connection, run_id)
+        ended = status in _TERMINAL
+        changed = query.until == "change" and status != query.seen
+        if not (ended or changed or at_any_rate):
+            return None
         run = shown(request, runs.record(connection, rows.get(connection, run_id)))
-        if run["status"] in _TERMINAL:
+        if ended:
             run["log_names"] = log_names(connection, run_id)
     return run
 

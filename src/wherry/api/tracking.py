@@ -16,6 +16,7 @@ from wherry.store import runs, tracking
 from .bodies import Report
 from .deps import PlaneDep, get_plane, with_body
 from .guard import guarded_router
+from .lane import brief
 from .octets import RAW_BODY
 from .plain_json import PlainJSON
 from .reading import described, read_body
@@ -28,6 +29,7 @@ _MAX_OFFSET = 2**62
 @router.post(
     "/attempts/{attempt_id}/report", response_class=PlainJSON, openapi_extra=described(Report)
 )
+@brief("POST", "/attempts/{attempt_id}/report")
 async def report(attempt_id: str, request: Request) -> PlainJSON:
     plane = await get_plane(request)
     fields = (await read_body(request, Report)).model_dump()

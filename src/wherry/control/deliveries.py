@@ -37,13 +37,15 @@ def receive(plane: Plane, driver: Driver) -> Sequence[Delivery]:
     return [each for report in driver.reports() if (each := _received(plane, report)) is not None]
 
 
-def deliver(plane: Plane, connection: Connection, delivery: Delivery) -> None:
-    """Settle the attempt. One whose run was deleted leaves nothing."""
+def deliver(
+    plane: Plane, connection: Connection, delivery: Delivery, noted: Mapping[str, Any]
+) -> None:
+    """Settle the attempt; ``noted`` is new about it, too. If its run is gone, nothing stays."""
     attempt = attempts.find(connection, delivery.attempt_id)
     if attempt is None or attempt.run_id != delivery.run_id:
         plane.logs.remove(log_key(delivery.run_id, delivery.attempt_id))
         return
-    changes: dict[str, Any] = {"heartbeat_at": plane.now()}
+    changes: dict[str, Any] = {**noted, "heartbeat_at": plane.now()}
     if attempt.exit is None:
         changes["exit"] = delivery.exit
     settle(plane, connection, attempt, changes)

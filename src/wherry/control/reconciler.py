@@ -21,6 +21,7 @@ from wherry.core.resources import Resources
 from wherry.core.text import clean
 from wherry.drivers.base import Driver, Handle, Health, Reporting, Rescuer
 from wherry.store import attempts, leases, runs
+from wherry.store.runs import Change
 
 from . import attempt_tokens, launch
 from .deliveries import Delivery, deliver, receive
@@ -216,10 +217,11 @@ class Reconciler:
 
     def _write(self, health: Health | None) -> list[Admitted]:
         with self._plane.write() as connection:
-            for attempt_id, facts in self._unnoted.items():
-                attempts.change(connection, attempt_id, facts)
+            notes = dict(self._unnoted)
             for delivery in self._delivered:
-                deliver(self._plane, connection, delivery)
+                deliver(self._plane, connection, delivery, notes.pop(delivery.attempt_id, {}))
+            for attempt_id, facts in notes.items():
+                attempts.change(connection, attempt_id, facts)
             admitted = self._admit(connection, health) if health else []
         self._delivered, self._unnoted = [], {}
         return admitted
@@ -229,7 +231,7 @@ class Reconciler:
         delivered, self._delivered = self._delivered, []
         for each in delivered:
             with self._alone(each.run_id, each.attempt_id), self._plane.write() as connection:
-                deliver(self._plane, connection, each)
+                deliver(self._plane, connection, each, self._unnoted.get(each.attempt_id, {}))
 
     def _anyone_queued(self) -> bool:
         with self._plane.database.read() as connection:
@@ -241,8 +243,8 @@ class Reconciler:
         for placement in self._place(connection, health):
             run = runs.get(connection, placement.run_id)
             attempt_id, now = new_uuid(), self._plane.now()
-            attempts.add(connection, run, attempt_id, placement, now)
-            runs.move(connection, run, Status.STARTING, now)
+            number = attempts.add(connection, run, attempt_id, placement, now)
+            runs.move(connection, run, Status.STARTING, now, Change(attempt_count=number))
             admitted.append(Admitted(run, attempt_id, placement))
         return admitted
 

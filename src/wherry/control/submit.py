@@ -7,9 +7,13 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import IntegrityError
 
-from wherry.core.errors import ComputeTargetException, NotFoundError, UserErrorException
+from wherry.core.errors import (
+    ComputeTargetException,
+    NotFoundError,
+    UserErrorException,
+    WherryError,
+)
 from wherry.core.ids import check_name, check_run_id, new_run_id, new_uuid
 from wherry.core.lifecycle import Status
 from wherry.core.nearest import suggest
@@ -31,27 +35,27 @@ def submit(
 ) -> tuple[Run, bool]:
     """The run, and whether this call made it: a known ``submission_key`` finds the first one."""
     spec = RunSpec.parse(fields)
-    with plane.database.read() as connection:
+    problem = _problem(plane, spec)
+    with plane.write() as connection:
         workspace = workspaces.get(connection, workspace_name)
         known = _known(connection, workspace, spec)
         if known is not None:
             return known, False
         check_snapshot(connection, workspace, spec.snapshot_id)
-    check(plane, spec)
-    try:
-        with plane.write() as connection:
-            # Once more: the collector may have taken it since.
-            check_snapshot(connection, workspace, spec.snapshot_id)
-            run = _insert(plane, connection, workspace, spec, who)
-    except IntegrityError:
-        # The same key, sent twice at once: the other one won.
-        with plane.database.read() as connection:
-            known = _known(connection, workspace, spec)
-        if known is None:
-            raise
-        return known, False
+        if problem is not None:
+            raise problem
+        run = _insert(plane, connection, workspace, spec, who)
     plane.hint_queued(spec.target)
     return run, True
+
+
+def _problem(plane: Plane, spec: RunSpec) -> WherryError | None:
+    """Found before the transaction; told only if there is nothing else to say."""
+    try:
+        check(plane, spec)
+    except WherryError as error:
+        return error
+    return None
 
 
 def plan(plane: Plane, workspace_name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,8 +160,9 @@ def _insert(
     root_id = root_of(connection, workspace, spec.parent_id)
     number = workspaces.next_number(connection, experiment)
     row = new_row(plane, spec, workspace.id, experiment.id, number, who, now, root_id)
-    runs.add(connection, row, spec.tags, properties_of(spec))
-    return _record(connection, row["id"])
+    properties = properties_of(spec)
+    runs.add(connection, row, spec.tags, properties)
+    return runs.new_record(row, workspace.name, spec.experiment, spec.tags, properties)
 
 
 def new_row(

@@ -23,7 +23,7 @@ from .workspace import SetupError, unpack
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Iterator, Optional
 
-_SHORT_S = 0.05
+_SHORT_S = 0.1
 _NOTICED_S = 0.1
 _HEARTBEAT_S = 5.0
 

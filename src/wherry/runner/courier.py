@@ -53,10 +53,9 @@ class Courier:
         self.done = not shipper.enabled
 
     def start(self) -> None:
-        """That the command runs is said, too, only once it has done so for long enough."""
+        """For a command that has run for long enough to be told of."""
         if not self.done:
             self.started = True
-            self._beat_at = time.monotonic() + _NOTICED_S
             _thread.start_new_thread(self._run, ())
 
     def finalizing(self) -> None:

@@ -18,7 +18,6 @@ from .tables import attempts, runs
 AttemptRow = Row[Any]
 
 _ADD = insert(attempts)
-_COUNT = update(runs).where(runs.c.seq == bindparam("run_seq"))
 _BY_ID = select(attempts).where(attempts.c.id == bindparam("attempt_id"))
 _OF_RUN = select(attempts).where(attempts.c.run_id == bindparam("of")).order_by(attempts.c.number)
 _ACTIVE = (
@@ -57,8 +56,9 @@ _UPDATE = update(attempts).where(attempts.c.id == bindparam("attempt_id"))
 
 def add(
     connection: Connection, run: RunRow, attempt_id: str, place: Placement, now: datetime
-) -> None:
-    number = run.attempt_count + 1
+) -> int:
+    """Which of the run's attempts it is; the run's own count is for ``runs.move`` to keep."""
+    number = int(run.attempt_count) + 1
     fields = {
         "id": attempt_id,
         "run_id": run.id,
@@ -70,7 +70,7 @@ def add(
         "created_at": now,
     }
     connection.execute(_ADD, fields)
-    connection.execute(_COUNT, {"run_seq": run.seq, "attempt_count": number})
+    return number
 
 
 def find(connection: Connection, attempt_id: str) -> AttemptRow | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -57,6 +58,7 @@ class Change(NamedTuple):
     error: Mapping[str, Any] | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
+    attempt_count: int | None = None
 
 
 NO_CHANGE = Change()
@@ -76,6 +78,7 @@ _JOINED = (
 )
 _BY_ID = _JOINED.where(runs.c.id == bindparam("run_id"))
 _BY_ID_LOCKED = _locked(_BY_ID)
+_STATUS = select(runs.c.status, runs.c.cancel_requested_at).where(runs.c.id == bindparam("run_id"))
 _BY_KEY = _JOINED.where(
     runs.c.workspace_id == bindparam("workspace"), runs.c.submission_key == bindparam("key")
 )
@@ -171,6 +174,14 @@ def get(connection: Connection, run_id: str, *, lock: bool = False) -> RunRow:
     return row
 
 
+def status(connection: Connection, run_id: str) -> str:
+    """As it is shown."""
+    row = connection.execute(_STATUS, {"run_id": run_id}).first()
+    if row is None:
+        raise NotFoundError(f"there is no run {run_id!r}")
+    return shown_status(row)
+
+
 def by_key(connection: Connection, workspace_id: str, key: str) -> RunRow | None:
     return connection.execute(_BY_KEY, {"workspace": workspace_id, "key": key}).first()
 
@@ -226,6 +237,8 @@ def move(
         "message": change.message,
         "version": row.version + 1,
     }
+    if change.attempt_count is not None:
+        values["attempt_count"] = change.attempt_count
     if change.started_at or (row.started_at is None and status is Status.RUNNING):
         values["started_at"] = change.started_at or now
     if status.terminal:
@@ -385,7 +398,21 @@ def to_records(
     ]
 
 
-def shown_status(row: RunRow) -> str:
+def new_record(
+    fields: Mapping[str, Any],
+    workspace: str,
+    experiment: str,
+    tags: Mapping[str, str],
+    properties: Mapping[str, str],
+) -> records.Run:
+    """The run that was just added, without reading it again."""
+    blank = dict.fromkeys(column.name for column in runs.columns)
+    row = SimpleNamespace(**{**blank, "message": "", "attempt_count": 0, **fields})
+    row.workspace, row.experiment = workspace, experiment
+    return _to_record(row, dict(sorted(tags.items())), dict(sorted(properties.items())), spec=True)
+
+
+def shown_status(row: Any) -> str:
     if row.cancel_requested_at is not None and Status(row.status) not in TERMINAL:
         return CANCEL_REQUESTED
     return str(row.status)
@@ -397,7 +424,7 @@ def joined() -> Select[Any]:
 
 
 def _to_record(
-    row: RunRow, tags: dict[str, str], properties: dict[str, str], spec: bool
+    row: Any, tags: dict[str, str], properties: dict[str, str], spec: bool
 ) -> records.Run:
     return records.Run(
         id=row.id,
