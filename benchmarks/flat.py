@@ -156,9 +156,10 @@ def rows() -> list[Row]:
 
 
 def _measure(engine: str, folder: Path, urls: dict[int, str]) -> list[Row]:
+    pasts = {size: fill(url, size) for size, url in urls.items()}
     with ExitStack() as stack:
         servers = [
-            stack.enter_context(_server(folder / str(size), url, fill(url, size)))
+            stack.enter_context(_server(folder / str(size), url, pasts[size]))
             for size, url in urls.items()
         ]
         return [_row(engine, name, ask, servers) for name, ask in QUESTIONS.items()]
