@@ -18,7 +18,7 @@ demo: setup  ## one real training on this machine, from submission to result
 	@.venv/bin/python examples/demo.py
 
 test: setup system  ## the tests
-	@.venv/bin/python -m pytest -q
+	@scripts/test
 
 system: setup
 	@scripts/system

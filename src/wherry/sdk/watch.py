@@ -53,9 +53,9 @@ def conclude(record: Dict[str, Any], *, shown: bool, raise_on_error: bool) -> No
 
 
 def _ended(run: Any) -> Dict[str, Any]:
-    record: Dict[str, Any] = run._known()
-    while record["status"] not in TERMINAL:
-        record = run._await(record["status"], _WAIT_S, until="end")
+    record: Dict[str, Any] = run._record  # maybe none yet: whoever waits is told all the same
+    while record.get("status") not in TERMINAL:
+        record = run._await(record.get("status", ""), _WAIT_S, until="end")
     return record
 
 
