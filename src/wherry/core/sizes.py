@@ -20,7 +20,10 @@ def parse_bytes(text: Union[str, int]) -> int:
     if not match:
         raise UserErrorException(f"{text!r} is not a size", hint="write it like 4GB or 512Mi")
     unit = (match.group(2) or "").lower()
-    return int(float(match.group(1)) * {**_UNITS, **_BINARY_UNITS}[unit])
+    size = float(match.group(1)) * {**_UNITS, **_BINARY_UNITS}[unit]
+    if size > 2**62:
+        raise UserErrorException(f"{text!r} is more than any machine has")
+    return int(size)
 
 
 def format_bytes(count: float) -> str:

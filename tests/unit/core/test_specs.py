@@ -76,3 +76,11 @@ def test_errors_travel_as_problems_and_come_back_as_themselves() -> None:
     back = from_problem(error.problem())
     assert type(back) is UserErrorException
     assert (back.message, back.hint, back.fields) == ("no", "do", {"path": "x"})
+
+
+def test_sizes_beyond_all_floats() -> None:
+    with pytest.raises(UserErrorException, match="more than any machine has"):
+        parse_bytes("9" * 400 + "GB")
+    assert format_bytes(10**400).endswith(" TB")
+    with pytest.raises(UserErrorException):
+        Resources.parse({"memory": "9" * 400})
