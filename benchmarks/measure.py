@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
@@ -89,7 +91,17 @@ def scratch() -> Iterator[Path]:
     try:
         yield folder
     finally:
+        _end_processes(folder)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end_processes(folder: Path) -> None:
+    """Runners outlive their server, and would wait for it for ever once its home is gone."""
+    for process in psutil.process_iter(["cmdline"]):
+        if any(str(folder) in word for word in process.info["cmdline"] or ()):
+            with contextlib.suppress(psutil.Error):
+                for each in [*process.children(recursive=True), process]:
+                    each.kill()
 
 
 @contextmanager
