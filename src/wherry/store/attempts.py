@@ -115,6 +115,11 @@ def change(connection: Connection, attempt_id: str, changes: Mapping[str, Any]) 
     connection.execute(_UPDATE, {**changes, "attempt_id": attempt_id})
 
 
+def forget(connection: Connection, attempt_id: str) -> None:
+    """One that was never started."""
+    connection.execute(delete(attempts).where(attempts.c.id == attempt_id))
+
+
 def remove(connection: Connection, run_ids: Sequence[str]) -> None:
     """Those that the target has cleared away; the others follow when it has."""
     released = delete(attempts).where(attempts.c.released_at.is_not(None))
