@@ -52,10 +52,10 @@ def all_at_once(work: Workload, rounds: int) -> None:
     """Clients submit, follow and cancel while processes die."""
     over = threading.Event()
     clients = [
-        threading.Thread(target=_client, args=(work, rounds, random.Random(f"{work} {number}")))
-        for number in range(_CLIENTS)
+        threading.Thread(target=_client, args=(work, rounds, _own_chance(work)))
+        for _ in range(_CLIENTS)
     ]
-    killer = threading.Thread(target=_killer, args=(work, over))
+    killer = threading.Thread(target=_killer, args=(work, over, _own_chance(work)))
     for thread in (*clients, killer):
         thread.start()
     for thread in clients:
@@ -87,9 +87,13 @@ def _follow(run: Run, entry: Entry) -> None:
         entry.followed = b"".join(seen)
 
 
-def _killer(work: Workload, over: threading.Event) -> None:
+def _own_chance(work: Workload) -> random.Random:
+    """For a thread; it follows from the campaign's seed."""
+    return random.Random(work.chance.getrandbits(64))
+
+
+def _killer(work: Workload, over: threading.Event, chance: random.Random) -> None:
     """Spares a server until it has served for a moment, or nobody would ever get anywhere."""
-    chance = random.Random("killer")
     while not over.wait(chance.uniform(0.5, 3.0)):
         if not work.world.server_pid():
             continue
