@@ -8,22 +8,20 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from wherry.core.errors import LaunchRefusedError, TargetUnavailableError, WherryError
-from wherry.core.ids import new_uuid
 from wherry.core.lifecycle import Decision, Observation, Phase, Reason, Status
-from wherry.core.placement import Placement, Used, Waiting, free_of, place
+from wherry.core.placement import Placement
 from wherry.core.resources import Resources
 from wherry.core.text import clean
 from wherry.drivers.base import Driver, Handle, Health, Reporting, Rescuer
 from wherry.store import attempts, leases, runs
-from wherry.store.runs import Change
 
 from . import attempt_tokens, launch
+from .admission import Admission, Admitted
 from .deliveries import Delivery, deliver, receive
 from .exits import exit_record
 from .hearing import CANCELED, GONE
@@ -46,23 +44,12 @@ CLIENT_LIMIT = timedelta(days=7)
 CHECK_EVERY_S = 60.0
 
 
-class Admitted(NamedTuple):
-    """A run that was given its room, and an attempt to use it."""
-
-    run: Any
-    attempt_id: str
-    place: Placement
-
-
 class Reconciler:
     """One thread per target. Everything it needs to go on after a kill is in the rows.
 
     A turn takes what runners handed over and gives the room to the next: one transaction, then the
     driver's calls with none open. A tick is a turn and a look at everything else. What a turn has
     started is noted by the next transaction; where a kill comes first, the driver adopts it.
-
-    While short runs are handed over, one more than fits is admitted: it waits, on disk already, to
-    start at the moment that another hands back the room it needs, before the next transaction.
     """
 
     def __init__(self, plane: Plane, target: str, driver: Driver) -> None:
@@ -74,9 +61,7 @@ class Reconciler:
         self._ticked_at = float("-inf")
         self._delivered: list[Delivery] = []
         self._unnoted: dict[str, dict[str, Any]] = {}
-        self._rooms: dict[str, Resources] = {}
-        self._next: Admitted | None = None
-        self._next_since = 0.0
+        self._admission = Admission(plane, target)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name=f"reconcile-{target}", daemon=True)
         self._lease_until = 0.0
@@ -86,7 +71,6 @@ class Reconciler:
         self._swept_at = float("-inf")
         self._last_tick: datetime | None = None
         self._trouble: TargetUnavailableError | None = None
-        self._held_back = False
 
     def start(self) -> None:
         self._thread.start()
@@ -98,7 +82,7 @@ class Reconciler:
 
     def hint_queued(self) -> None:
         """A run has joined the queue: news only where those before it do not wait themselves."""
-        if not self._held_back:
+        if not self._admission.held_back:
             self._wake.ring()
 
     def stop(self) -> None:
@@ -106,7 +90,7 @@ class Reconciler:
         self._wake.ring()
         if self._thread.is_alive():
             self._thread.join(timeout=10)
-        self._withdraw()
+        self._admission.withdraw()
         with self._plane.write() as connection:
             leases.drop(connection, _lease_name(self._target), self._plane.owner)
 
@@ -117,8 +101,7 @@ class Reconciler:
             return
         self._trouble = None
         self._ticked_at = time.monotonic()
-        if self._next is not None and self._next_is_late(self._next):
-            self._withdraw()
+        self._admission.withdraw_late()
         self._try(self._cancel_queued)
         self._try(self._turn)
         with self._plane.database.read() as connection:
@@ -199,7 +182,9 @@ class Reconciler:
 
     def _turn(self) -> None:
         self._delivered += receive(self._plane, self._driver)
-        self._start_next()
+        handed_over = [delivery.attempt_id for delivery in self._delivered]
+        for admitted in self._admission.successors(handed_over):
+            self._begin(admitted)
         for admitted in self._record():
             self._begin(admitted)
 
@@ -207,32 +192,6 @@ class Reconciler:
         with self._alone(admitted.run.id, admitted.attempt_id):
             attempt_tokens.started(self._plane, admitted.attempt_id)
             self._start(*admitted)
-
-    def _start_next(self) -> None:
-        """In the room of one that was handed over just now."""
-        for delivery in self._delivered:
-            room = self._rooms.pop(delivery.attempt_id, None)
-            if self._next is not None and room == self._next.place.resources:
-                admitted, self._next = self._next, None
-                self._begin(admitted)
-
-    def _next_is_late(self, waiting: Admitted) -> bool:
-        """Longer than a short run takes, or wanted no more: its place is in the queue."""
-        with self._plane.database.read() as connection:
-            run = runs.find(connection, waiting.run.id)
-        wanted = run is not None and run.cancel_requested_at is None
-        return not wanted or time.monotonic() - self._next_since >= TICK_S
-
-    def _withdraw(self) -> None:
-        if self._next is None:
-            return
-        waiting, self._next = self._next, None
-        with self._plane.write() as connection:
-            attempts.forget(connection, waiting.attempt_id)
-            run = runs.find(connection, waiting.run.id, lock=True)
-            if run is not None and run.status == Status.STARTING.value:
-                count = Change(attempt_count=waiting.run.attempt_count)
-                runs.move(connection, run, Status.QUEUED, self._plane.now(), count)
 
     def _record(self) -> list[Admitted]:
         """One transaction: what was handed over, what was started, and who is next."""
@@ -261,11 +220,10 @@ class Reconciler:
                 deliver(self._plane, connection, delivery, notes.pop(delivery.attempt_id, {}))
             for attempt_id, facts in notes.items():
                 attempts.change(connection, attempt_id, facts)
-            admitted, following = self._admit(connection, health) if health else ([], None)
-        if following is not self._next:
-            self._next, self._next_since = following, time.monotonic()
+            burst = bool(self._delivered)
+            chosen = self._admission.admit(connection, health, burst=burst) if health else None
         self._delivered, self._unnoted = [], {}
-        return admitted
+        return self._admission.admitted(chosen) if chosen else []
 
     def _deliver_one_by_one(self) -> None:
         """Each once: what cannot be settled so is looked at like all others."""
@@ -278,43 +236,13 @@ class Reconciler:
         with self._plane.database.read() as connection:
             return bool(runs.queued(connection, self._target, 1))
 
-    def _admit(
-        self, connection: Connection, health: Health
-    ) -> tuple[list[Admitted], Admitted | None]:
-        """Those that start now, the queue's head as far as there is room; and the next one."""
-        total = sum((node.resources for node in health.nodes), Resources(0, 0, 0))
-        gpus = [gpu for node in health.nodes for gpu in node.gpus]
-        used = {each.id: _used(each) for each in attempts.active(connection, self._target)}
-        starting, following = [], self._next
-        if following is not None and _fits(following, total, used):
-            starting, following = [following], None
-        head = runs.queued(connection, self._target, int(total.cpu) * 4 + 1, lock=True)
-        queue = [Waiting(run.id, Resources(run.cpu, run.memory_bytes, run.gpu)) for run in head]
-        placements = place(queue, total, gpus, [*used.values()])
-        starting += [self._give_attempt(connection, each) for each in placements]
-        rest = queue[len(placements) :]
-        self._held_back = bool(rest)
-        if following is None and rest and self._delivered:
-            held = [*used.values(), *(Used(each.resources, each.gpus) for each in placements)]
-            if rest[0].resources in [each.resources for each in held if not each.gpus]:
-                alike = Placement(rest[0].run_id, rest[0].resources)
-                following = self._give_attempt(connection, alike)
-        return starting, following
-
-    def _give_attempt(self, connection: Connection, placement: Placement) -> Admitted:
-        run = runs.get(connection, placement.run_id)
-        attempt_id, now = new_uuid(), self._plane.now()
-        number = attempts.add(connection, run, attempt_id, placement, now)
-        runs.move(connection, run, Status.STARTING, now, Change(attempt_count=number))
-        return Admitted(run, attempt_id, placement)
-
     def _adopt(self, waiting: list[Any]) -> None:
         """Start the attempts that nobody knows to be started: a kill came between, or an outage.
 
         What had been started before a kill is not started again, even if it has ended since.
         """
         for attempt in waiting:
-            if attempt.id in self._unnoted or (self._next and attempt.id == self._next.attempt_id):
+            if attempt.id in self._unnoted or self._admission.waits(attempt.id):
                 continue
             with self._alone(attempt.run_id, attempt.id):
                 with self._plane.database.read() as connection:
@@ -331,8 +259,7 @@ class Reconciler:
             raise
         else:
             self._unnoted[attempt_id] = {"handle": handle, "detail": ""}
-            if not place.gpus:
-                self._rooms[attempt_id] = place.resources
+            self._admission.started(attempt_id, place)
 
     def _refused(self, run_id: str, attempt_id: str, error: LaunchRefusedError) -> None:
         with self._plane.write() as connection:
@@ -460,7 +387,7 @@ class Reconciler:
     def _release(self) -> None:
         now = self._plane.now()
         # While others wait for this machine it has better things to do, though not for ever.
-        after_s = RELEASE_LATEST_S if self._held_back else RELEASE_AFTER_S
+        after_s = RELEASE_LATEST_S if self._admission.held_back else RELEASE_AFTER_S
         before = now - timedelta(seconds=after_s)
         with self._plane.database.read() as connection:
             ended = [
@@ -478,7 +405,7 @@ class Reconciler:
     def _clear(self, attempt: Any, seen: Mapping[Handle, Observation]) -> bool:
         """Whether nothing of the attempt is left on the target."""
         self._looked_at.pop(attempt.id, None)
-        self._rooms.pop(attempt.id, None)
+        self._admission.ended(attempt.id)
         self._plane.hearing.forget(attempt.id)
         cleared = False
         with self._alone(attempt.run_id, attempt.id):
@@ -549,16 +476,6 @@ def _lease_name(target: str) -> str:
     return f"target:{target}"
 
 
-def _fits(waiting: Admitted, total: Resources, used: Mapping[str, Used]) -> bool:
-    others = [each for attempt_id, each in used.items() if attempt_id != waiting.attempt_id]
-    return waiting.place.resources.fits(free_of(total, others))
-
-
 def _place_of(attempt: Any) -> Placement:
     gpus = tuple(attempt.gpus)
     return Placement(attempt.run_id, Resources(attempt.cpu, attempt.memory_bytes, len(gpus)), gpus)
-
-
-def _used(attempt: Any) -> Used:
-    gpus = tuple(attempt.gpus)
-    return Used(Resources(attempt.cpu, attempt.memory_bytes, len(gpus)), gpus)
