@@ -27,6 +27,9 @@ from .app import create_app
 from .connections import configured, watch
 
 log = logging.getLogger("wherry")
+# How long one thread keeps the interpreter while others wait: a tenth of what Python allows, since
+# a request changes threads twice and would wait for its turn each time.
+_TURN_S = 0.0005
 
 
 def main() -> int:
@@ -87,6 +90,7 @@ def _serve(settings: Settings) -> int:
         listener = _listen(settings, home / "server.json")
         plane.url = f"http://{settings.host}:{listener.getsockname()[1]}"
         gc.freeze()
+        sys.setswitchinterval(_TURN_S)
         uvloop.run(_run(plane, listener, home / "server.json"))
     return 0
 

@@ -83,7 +83,7 @@ def start_run(
     return start_interactive(plane, workspace, body.model_dump(), caller.name).to_dict()
 
 
-@router.get("/workspaces/{workspace}/runs")
+@router.get("/workspaces/{workspace}/runs", response_class=PlainJSON)
 def list_runs(
     workspace: str,
     plane: PlaneDep,
@@ -99,7 +99,7 @@ def list_runs(
     order_by: str = "-submitted_at",
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
     cursor: str | None = None,
-) -> dict[str, Any]:
+) -> PlainJSON:
     wanted = Filter(
         experiment=experiment,
         statuses=list(dict.fromkeys(status or ())),
@@ -113,7 +113,8 @@ def list_runs(
         order_by=order_by,
     )
     page = runs.page(plane, workspace, wanted, limit, cursor)
-    return {"items": [run.to_dict() for run in page.items], "next_cursor": page.next_cursor}
+    found = {"items": [run.to_dict() for run in page.items], "next_cursor": page.next_cursor}
+    return PlainJSON(found)  # as it is: FastAPI would look at every field of every run
 
 
 @router.get(
@@ -123,9 +124,9 @@ def resolve_run(workspace: str, text: str, request: Request, plane: PlaneDep) ->
     return shown(request, runs.resolve(plane, workspace, text))
 
 
-@router.get("/runs/{run_id}")
-def show_run(run_id: str, request: Request, plane: PlaneDep) -> dict[str, Any]:
-    return shown(request, runs.show(plane, run_id))
+@router.get("/runs/{run_id}", response_class=PlainJSON)
+def show_run(run_id: str, request: Request, plane: PlaneDep) -> PlainJSON:
+    return PlainJSON(shown(request, runs.show(plane, run_id)))
 
 
 @router.get("/runs/{run_id}/wait", response_class=PlainJSON)
