@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.homes import home
 from tests.postgres import find_programs, start
@@ -14,6 +15,12 @@ from wherry.store.migrate import migrate
 from wherry.store.tables import metadata
 
 __all__ = ["home"]
+
+# The same examples on every machine, however slow; `make fuzz` looks for new ones.
+settings.register_profile(
+    "patient", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

@@ -206,7 +206,7 @@ def test_interrupting_ends_the_watching_and_not_the_run(shell: Shell) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 130
     run_id = err.split()[2]
     assert f"run {run_id} goes on" in err
@@ -239,7 +239,7 @@ def test_a_run_that_must_wait_says_for_what(shell: Shell) -> None:
     )
     assert "waiting for 1 CPU" in shell("ps", "--limit", "1").stdout
     shell("job", "cancel", first)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=120)
     assert (process.returncode, out) == (0, "step 0\nstep 1\nstep 2\n")
 
 
@@ -287,7 +287,7 @@ def test_a_reader_that_goes_away_is_no_error(shell: Shell) -> None:
         process.stdout.close()
         assert process.stderr is not None
         assert process.stderr.read() == ""
-        assert process.wait(timeout=60) == 141
+        assert process.wait(timeout=120) == 141
         process.stderr.close()
 
 
@@ -343,7 +343,7 @@ def on_terminal(
         pass
     finally:
         os.close(leader)
-    assert process.wait(timeout=60) == code
+    assert process.wait(timeout=120) == code
     return printed.decode().replace("\r\n", "\n")
 
 
@@ -387,7 +387,7 @@ def test_the_server_in_the_foreground(tmp_path: Path) -> None:
         assert server.status().pid == process.pid
         assert shell("workspace", "list", "--query", "[].name").stdout == "default\n"
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) in (0, -signal.SIGINT, 130)
+        assert process.wait(timeout=120) in (0, -signal.SIGINT, 130)
     finally:
         process.kill()
         process.communicate()
@@ -465,7 +465,7 @@ def test_closing_the_terminal_does_not_end_the_run(shell: Shell) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
     os.killpg(process.pid, signal.SIGHUP)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=120)
     run_id = err.split()[2]
     assert shell.record(run_id)["status"] == "Running"
     assert any(process.status() != psutil.STATUS_ZOMBIE for process in shell.home.processes())

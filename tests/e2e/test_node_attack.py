@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.homes import Home
 
 EMPTIES_ITS_LOG = """
@@ -41,7 +43,10 @@ def test_a_log_that_is_emptied_loses_nothing(home: Home) -> None:
     assert (home.folder / "log").read_text() == "before\nwarning\nafter\n"
 
 
-def test_what_forks_and_leaves_all_the_time_is_ended(home: Home) -> None:
+def test_what_forks_and_leaves_all_the_time_is_ended(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WHERRY_CANCEL_GRACE_S", "1")
     run = home.submit(LEAVES_A_RESPAWNER)
     assert run.wait_for_completion()["status"] == "Completed"
     ours = {home.server_pid(), *(each.pid for each in home.nurseries())}

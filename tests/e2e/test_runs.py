@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -256,20 +257,23 @@ open("outputs/done", "w").write("yes")
 
 
 def test_what_a_killed_runner_left_is_brought_home(home: Home) -> None:
-    text = """
+    go = home.folder / "go"
+    text = f"""
 import os, time
 from wherry import Run
 run = Run.get_context()
 for number in range(60):
     print(number, flush=True)
     run.log("n", number)
-    time.sleep(0.05)
+    while number == 30 and not os.path.exists({str(go)!r}):
+        time.sleep(0.01)
 with open("outputs/late.txt", "w") as file:
     file.write("late")
 """
     run = home.submit(text)
     wait_until(lambda: b"5" in _log(home, run))
     _runner(home).kill()
+    go.touch()
     run.wait_for_completion(raise_on_error=False)
     assert (run.record["status"], run.record["reason"]) == ("Failed", "RunnerLost")
     assert _log(home, run).split() == [b"%d" % number for number in range(60)]
@@ -294,8 +298,9 @@ for number in range(3000):
         file.write(str(number))
 """
     run = home.submit(text)
-    wait_until(lambda: list(home.home.glob("nodes/local/*/exit.json")))
-    _runner(home).kill()
+    wait_until(lambda: list(home.home.glob("nodes/local/*/exit.json")) or _is_completed(run))
+    with suppress(psutil.NoSuchProcess, ValueError):  # it may be faster than this test
+        _runner(home).kill()
     run.wait_for_completion()
     assert len([name for name in run.get_file_names() if name.startswith("outputs/")]) == 3000
 
@@ -460,6 +465,10 @@ def test_the_page_has_an_address(home: Home) -> None:
 def _runner(home: Home) -> psutil.Process:
     (facts,) = home.home.glob("nodes/local/*/started")
     return psutil.Process(json.loads(facts.read_text())["pid"])
+
+
+def _is_completed(run: Run) -> bool:
+    return run.get_status() == "Completed"
 
 
 def _log(home: Home, run: Run) -> bytes:

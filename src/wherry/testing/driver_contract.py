@@ -382,7 +382,7 @@ class DriverContract:
         self.until(lambda: beats(world / "beat") > 2)
         began = time.monotonic()
         driver.cancel(handle)
-        assert time.monotonic() - began < 5, "cancel waited for the end"
+        assert time.monotonic() - began < self.patience_s, "cancel waited for the end"
         before = beats(world / "beat")
         self.until(lambda: beats(world / "beat") > before + 5)
         driver.cancel(handle, force=True)
