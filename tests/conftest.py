@@ -1,7 +1,8 @@
-"""Databases for tests: SQLite always, and PostgreSQL of their own where it is installed."""
+"""What all tests share: where they are, and databases, PostgreSQL where it is installed."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,14 @@ settings.register_profile(
     "patient", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("patient")
+
+
+@pytest.fixture(autouse=True)
+def _stay_here() -> Iterator[None]:
+    """A runner's code changes into the command's folder, also when a test calls it."""
+    here = os.getcwd()
+    yield
+    os.chdir(here)
 
 
 @pytest.fixture(scope="session")

@@ -202,9 +202,13 @@ print(LocalDriver({str(root)!r}).submit(launch(["/bin/sh", "-c", "sleep 1; echo 
 os.killpg(0, 9)
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, start_new_session=True
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        cwd=Path(__file__).resolve().parents[3],
     )
-    assert done.returncode == -signal.SIGKILL
+    assert done.returncode == -signal.SIGKILL, done.stderr
     handle = Handle(done.stdout.strip())
     after = LocalDriver(root)
     assert look(after, handle).phase in (Phase.PENDING, Phase.RUNNING)
