@@ -22,6 +22,7 @@ from wherry.store import attempts, leases, runs
 
 from . import attempt_tokens, launch
 from .admission import Admission, Admitted
+from .clearing import Clearing
 from .deliveries import Delivery, deliver, receive
 from .exits import exit_record
 from .hearing import CANCELED, GONE
@@ -37,8 +38,6 @@ TICK_S = 1.0
 LOOK_EVERY_S = 2.0
 QUIET_S = 8.0
 FORCE_MARGIN_S = 5.0
-RELEASE_AFTER_S = 2.0
-RELEASE_LATEST_S = 60.0
 CLIENT_SILENCE = timedelta(minutes=10)
 CLIENT_LIMIT = timedelta(days=7)
 CHECK_EVERY_S = 60.0
@@ -62,6 +61,7 @@ class Reconciler:
         self._delivered: list[Delivery] = []
         self._unnoted: dict[str, dict[str, Any]] = {}
         self._admission = Admission(plane, target)
+        self._clearing = Clearing(plane, target, driver, self._alone)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name=f"reconcile-{target}", daemon=True)
         self._lease_until = 0.0
@@ -260,6 +260,7 @@ class Reconciler:
         else:
             self._unnoted[attempt_id] = {"handle": handle, "detail": ""}
             self._admission.started(attempt_id, place)
+            self._clearing.started()
 
     def _refused(self, run_id: str, attempt_id: str, error: LaunchRefusedError) -> None:
         with self._plane.write() as connection:
@@ -381,53 +382,14 @@ class Reconciler:
         if now - self._swept_at < LOOK_EVERY_S:
             return
         self._swept_at = now
-        self._release()
+        self._clear_away()
         self._forget_clients()
 
-    def _release(self) -> None:
-        now = self._plane.now()
-        # While others wait for this machine it has better things to do, though not for ever.
-        after_s = RELEASE_LATEST_S if self._admission.held_back else RELEASE_AFTER_S
-        before = now - timedelta(seconds=after_s)
-        with self._plane.database.read() as connection:
-            ended = [
-                attempt
-                for attempt in attempts.to_release(connection, self._target, before, now, 200)
-                # Without a handle it is adopted first, unless its run is gone.
-                if attempt.handle is not None or runs.find(connection, attempt.run_id) is None
-            ]
-        handles = [Handle(attempt.handle) for attempt in ended if attempt.handle is not None]
-        seen = self._driver.observe(handles) if handles else {}
-        released = [attempt for attempt in ended if self._clear(attempt, seen)]
-        if released:
-            self._released(released)
-
-    def _clear(self, attempt: Any, seen: Mapping[Handle, Observation]) -> bool:
-        """Whether nothing of the attempt is left on the target."""
-        self._looked_at.pop(attempt.id, None)
-        self._admission.ended(attempt.id)
-        self._plane.hearing.forget(attempt.id)
-        cleared = False
-        with self._alone(attempt.run_id, attempt.id):
-            handle = Handle(attempt.handle or "")
-            if handle and seen[handle].phase in (Phase.RUNNING, Phase.PENDING):
-                self._driver.cancel(handle, force=True)
-            else:
-                if handle:
-                    self._driver.release(handle)
-                cleared = True
-        return cleared
-
-    def _released(self, cleared: list[Any]) -> None:
-        deleted = []
-        with self._plane.write() as connection:
-            for attempt in cleared:
-                attempts.change(connection, attempt.id, {"released_at": self._plane.now()})
-                if runs.find(connection, attempt.run_id) is None:
-                    attempts.remove(connection, [attempt.run_id])
-                    deleted.append(attempt)
-        for attempt in deleted:  # whoever deleted the run may have been killed before its log went
-            self._plane.logs.remove(log_key(attempt.run_id, attempt.id))
+    def _clear_away(self) -> None:
+        for attempt in self._clearing.sweep(held_back=self._admission.held_back):
+            self._looked_at.pop(attempt.id, None)
+            self._admission.ended(attempt.id)
+            self._plane.hearing.forget(attempt.id)
 
     def _forget_clients(self) -> None:
         now = self._plane.now()

@@ -29,6 +29,7 @@ from . import gpus, machine, processes
 from .base import Handle, Health, Launch, Node
 from .inbox import Inbox
 from .nursery import Nursery, NurseryError
+from .spreading import spread
 
 log = logging.getLogger(__name__)
 
@@ -238,7 +239,9 @@ class LocalDriver:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """One start at a time, over all processes that share this root."""
-        self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not self._root.is_dir():
+            self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            spread(self._root)
         handle = os.open(self._root / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -281,9 +284,8 @@ def _one_more_rescue(folder: Path) -> bool:
 
 def _open_nursery(launch: Launch, folder: Path, inbox: int) -> Nursery:
     _put_program(launch, folder)
-    env = _environment(launch)
-    del env[processes.MARK]  # it belongs to no attempt
-    return Nursery(_filled(launch.nursery, folder), env, folder.parent / ".nursery.log", inbox)
+    output = folder.parent / ".nursery.log"
+    return Nursery(_filled(launch.nursery, folder), _own_environment(), output, inbox)
 
 
 def _put_program(launch: Launch, folder: Path) -> None:
@@ -336,17 +338,22 @@ def _spawn(argv: list[str], launch: Launch, folder: Path) -> int:
 
 
 def _environment(launch: Launch) -> dict[str, str]:
-    """This process's own, without the server's settings: one of them may hold a password."""
-    kept = {
+    return {**_own_environment(), **launch.env, processes.MARK: launch.attempt_id}
+
+
+def _own_environment() -> dict[str, str]:
+    """This process's, without the server's settings: one of them may hold a password."""
+    return {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("WHERRY_") or name in _KEPT_SETTINGS
     }
-    return {**kept, **launch.env, processes.MARK: launch.attempt_id}
 
 
 def _runner(folder: Path) -> int | None:
-    """The process id of the attempt's runner while it lives."""
+    """The process id of the attempt's runner while it lives and has to do with the attempt."""
+    if (_read_json(folder / "exit.json") or {}).get("handed_over"):
+        return None
     for name in ("started", "spawned"):
         facts = _read_json(folder / name) or {}
         pid, identity = facts.get("pid"), facts.get("identity")
@@ -361,6 +368,8 @@ def _end(folder: Path, *, force: bool) -> None:
         if processes.kill(folder.name, _runner(folder)):
             _leave_record(folder, signal.SIGKILL)
     elif not unstarted:
+        with suppress(OSError):  # only a runner that has run others wants to see it
+            _write(folder / "asked", b"")
         runner = _runner(folder)
         orphans = [] if runner else processes.marked().get(folder.name, [])
         tree.send([runner] if runner else orphans, signal.SIGTERM)

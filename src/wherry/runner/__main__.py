@@ -38,25 +38,27 @@ def main(
     manifest_text: Optional[str] = None,
     pipe: Optional[int] = None,
     on_claim: Optional[Callable[[], None]] = None,
-) -> None:
+    signals: Optional[process.Signals] = None,
+) -> bool:
     """Run the attempt whose folder is ``path``; ``library`` goes on the command's Python path.
 
-    The manifest is read from the folder unless its text is given; ``pipe`` is the short way home.
-    ``on_claim`` is called as soon as it is clear whose the attempt is.
+    The manifest is read from the folder unless its text is given; ``pipe`` is the short way home,
+    and whether it was taken is returned. ``on_claim`` is called as soon as it is clear whose the
+    attempt is. ``signals`` are those of a process that has run others.
     """
-    signals = process.Signals()
+    signals = signals or process.Signals()
     folder = Folder(path, manifest_text)
     claimed = folder.claim(time.time())
     if on_claim is not None:
         on_claim()
     if not claimed:
-        return
+        return False
     try:
         manifest = folder.manifest()
     except SetupError as error:
         folder.write_exit(_without_start(error))
-        return
-    _Attempt(folder, manifest, library, signals, pipe).run()
+        return False
+    return _Attempt(folder, manifest, library, signals, pipe).run()
 
 
 def rescue(path: str, library: str, manifest_text: Optional[str] = None) -> None:
@@ -99,7 +101,8 @@ class _Attempt:
         self._outputs = Outputs(self._file_shipper, str(manifest["run_id"]), folder)
         self._sweeper = Sweeper(self._outputs)
 
-    def run(self) -> None:
+    def run(self) -> bool:
+        """Whether all was handed over and nothing of the attempt is left with this process."""
         try:
             self._prepare()
             record = self._execute()
@@ -109,9 +112,14 @@ class _Attempt:
             tree.kill(tree.members(os.getpid(), os.getpid()))
             record = _without_start(SetupError(f"the runner failed: {error!r}"))
             _tell_trace()
+        log = self._short_log()
+        if log is not None:
+            self._folder.write_exit(record, handed_over=True)
+            if hand_over(self._pipe, self._manifest, record, log):
+                return True
         self._folder.write_exit(record)
-        if not self._handed_over(record):
-            self._finish(record)
+        self._finish(record)
+        return False
 
     def rescue(self) -> None:
         tell("an earlier runner of this attempt was killed; what it left is brought home")
@@ -208,14 +216,13 @@ class _Attempt:
             memory_kills=bool(status) and kills.lately(),
         )
 
-    def _handed_over(self, record: Dict[str, Any]) -> bool:
-        """Whether that was all, because the run was short, quiet and left no files."""
+    def _short_log(self) -> Optional[bytes]:
+        """The whole log of a run that was short, quiet and left no files: all there is to send."""
         if self._pipe is None or self._courier.started or not self._shipper.enabled:
-            return False
+            return None
         if self._folder.spools() or not self._outputs.none():
-            return False
-        log = self._folder.whole_log(select.PIPE_BUF)
-        return log is not None and hand_over(self._pipe, self._manifest, record, log)
+            return None
+        return self._folder.whole_log(select.PIPE_BUF)
 
     def _finish(self, record: Dict[str, Any]) -> None:
         """Send everything. The record is safe by now: who asks to end ends only waiting."""

@@ -31,6 +31,7 @@ class Folder:
         self.spool = f"{self.path}/spool"
         self.files = f"{self.path}/files"
         self.runner_log = f"{self.path}/runner.log"
+        self.asked = f"{self.path}/asked"
         self._exit = f"{self.path}/exit.json"
         self._manifest = manifest
 
@@ -88,8 +89,13 @@ class Folder:
     def exit_record(self) -> Optional[Dict[str, Any]]:
         return _read_object(self._exit) or None
 
-    def write_exit(self, record: Dict[str, Any]) -> None:
-        """By rename: whoever sees the record sees all of it."""
+    def write_exit(self, record: Dict[str, Any], *, handed_over: bool = False) -> None:
+        """By rename: whoever sees the record sees all of it.
+
+        With ``handed_over`` it says besides that this process has no more to do with the attempt.
+        """
+        if handed_over:
+            record = {**record, "handed_over": True}
         short = {**record, "error": None}  # fits into what was reserved, whatever was said last
         for form in (record, record, short):
             try:
@@ -160,7 +166,7 @@ def _read_object(path: str) -> Dict[str, Any]:
 
 def tell_in(path: str) -> None:
     """Have what is told in that file, made when there is something to tell, not on stderr."""
-    _told_in.append(path)
+    _told_in[:] = [path]
 
 
 def tell(sentence: str) -> None:

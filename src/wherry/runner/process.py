@@ -32,6 +32,7 @@ class Signals:
     def __init__(self) -> None:
         self.asked = 0
         self.on_ask: Optional[Callable[[], None]] = None
+        self._proof = ""
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
@@ -42,6 +43,14 @@ class Signals:
             signal.signal(number, self._handle)
         # A driver may have it blocked, so that none is lost before there is a handler.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
+
+    def begin_anew(self, proof: str) -> None:
+        """For another attempt. A signal may have been meant for the one before: only what comes
+        with the file ``proof`` counts.
+        """
+        self._proof = proof
+        self.asked, self.on_ask = 0, None
+        self.wait(0)
 
     def wait(self, timeout_s: float) -> None:
         """Until something happens or the time is over; now and then for nothing."""
@@ -59,6 +68,8 @@ class Signals:
             os.write(self._writer, b"\0")
 
     def _handle(self, number: int, _frame: Any) -> None:
+        if self._proof and not os.path.exists(self._proof):
+            return
         self.asked = self.asked or number
         if self.on_ask is not None:
             self.on_ask()
