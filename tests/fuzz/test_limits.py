@@ -40,7 +40,7 @@ NUMBERS: dict[str, object] = {
     "bodies in memory, all together": limits.MAX_HELD_BYTES,
     "JSON body (`max_body_bytes`)": DEFAULTS.max_body_bytes,
     "file, and all files of one batch (`max_file_bytes`)": DEFAULTS.max_file_bytes,
-    "piece of a log": files._CHUNK,
+    "piece of a log": files.MAX_LOG_PIECE,
     "piece of a spool": tracking._MAX_SPOOL,
     "line before a file in a batch": frames._MAX_HEADER,
     "filters of a kind in a listing": runs._MAX_FILTERS,

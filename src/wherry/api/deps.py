@@ -46,11 +46,7 @@ async def with_body(request: Request, limit: int, work: Callable[[Iterator[bytes
     However slowly a body comes, it holds no thread until there is enough of it to work on; then
     one of those that are for uploads alone.
     """
-    declared = request.headers.get("content-length", "")
-    if len(declared) > 18 or (declared.isdecimal() and int(declared) > limit):
-        raise too_large(limit)
-    request.state.streamed = True
-    stream = request.stream()
+    stream = _stream(request, limit)
     held: Held = request.app.state.held
     begun = bytearray()
     with held.share() as share:
@@ -65,6 +61,30 @@ async def with_body(request: Request, limit: int, work: Callable[[Iterator[bytes
                 return await anyio.to_thread.run_sync(work, body, limiter=uploads)
         pieces = [bytes(begun)] if begun else []
         return await run_in_threadpool(tried_again, lambda: work(iter(pieces)))
+
+
+async def with_whole_body(request: Request, limit: int, work: Callable[[bytes], T]) -> T:
+    """The same for a body that is short enough to be held whole."""
+    stream = _stream(request, limit)
+    held: Held = request.app.state.held
+    pieces: list[bytes] = []
+    with held.share() as share:
+        async for piece in stream:
+            held.take(share, len(piece))
+            if share.taken > limit:
+                raise too_large(limit)
+            pieces.append(piece)
+        body = b"".join(pieces)
+        pieces.clear()
+        return await run_in_threadpool(tried_again, lambda: work(body))
+
+
+def _stream(request: Request, limit: int) -> AsyncGenerator[bytes, None]:
+    declared = request.headers.get("content-length", "")
+    if len(declared) > 18 or (declared.isdecimal() and int(declared) > limit):
+        raise too_large(limit)
+    request.state.streamed = True
+    return request.stream()
 
 
 def too_large(limit: int) -> TooLargeError:

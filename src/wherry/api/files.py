@@ -18,7 +18,7 @@ from wherry.core.errors import NotFoundError, UserErrorException
 from wherry.core.lifecycle import Status
 from wherry.store import runs
 
-from .deps import PlaneDep, with_body
+from .deps import PlaneDep, with_body, with_whole_body
 from .frames import frames
 from .guard import guarded_router
 from .octets import RANGES, RAW_BODY, OctetStream
@@ -35,7 +35,7 @@ class _Name(PathConvertor):
 
 register_url_convertor("name", _Name())
 
-_CHUNK = 4 << 20
+MAX_LOG_PIECE = 4 << 20
 _READ = 256 << 10
 _MAX_OFFSET = 2**63 - 1
 Offset = Annotated[int, Query(ge=0, le=_MAX_OFFSET)]
@@ -106,10 +106,8 @@ async def write_log(
     if name != reports.STD_LOG:
         raise UserErrorException(f"there is no log {name!r} to write")
 
-    def store(body: Iterator[bytes]) -> int:
-        return reports.append_log(plane, run_id, attempt, offset, b"".join(body))
-
-    return {"size": await with_body(request, _CHUNK, store)}
+    store = partial(reports.append_log, plane, run_id, attempt, offset)
+    return {"size": await with_whole_body(request, MAX_LOG_PIECE, store)}
 
 
 def _look(plane: Plane, run_id: str, name: str) -> tuple[bool, str | None]:

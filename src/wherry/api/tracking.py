@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
@@ -14,7 +14,7 @@ from wherry.core.records import iso
 from wherry.store import runs, tracking
 
 from .bodies import Report
-from .deps import PlaneDep, get_plane, with_body
+from .deps import PlaneDep, get_plane, with_whole_body
 from .guard import guarded_router
 from .lane import brief
 from .octets import RAW_BODY
@@ -48,10 +48,8 @@ async def write_spool(
     if len(stream) > 100:
         raise UserErrorException("a stream's name has at most 100 characters")
 
-    def store(body: Iterator[bytes]) -> int:
-        return reports.append_spool(plane, run_id, stream, offset, b"".join(body))
-
-    return {"size": await with_body(request, _MAX_SPOOL, store)}
+    store = partial(reports.append_spool, plane, run_id, stream, offset)
+    return {"size": await with_whole_body(request, _MAX_SPOOL, store)}
 
 
 @router.get("/runs/{run_id}/spool")

@@ -34,7 +34,7 @@ class Connection:
         line = f"{method} {self._base}{path} HTTP/1.1"
         head = f"{line}\r\nHost: {host}:{self._port}\r\n{headers}\r\n"
         try:
-            self._send(head.encode("latin-1") + body, stream)
+            self._send(head.encode("latin-1"), body, stream)
             response = self._response()
         except OSError as error:
             raise NetworkError(str(error) or type(error).__name__) from None
@@ -67,11 +67,15 @@ class Connection:
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.rstrip(b"\r")
 
-    def _send(self, first: bytes, stream: Iterable[bytes]) -> None:
+    def _send(self, head: bytes, body: bytes, stream: Iterable[bytes]) -> None:
         if self._socket is None:
             self._socket = self._open()
         try:
-            self._socket.sendall(first)
+            if len(body) <= _BLOCK:
+                self._socket.sendall(head + body)
+            else:
+                self._socket.sendall(head)
+                self._socket.sendall(body)
             for piece in stream:
                 self._socket.sendall(piece)
         except (BrokenPipeError, ConnectionResetError):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple
 
 CHUNK = 1 << 20
+LOG_CHUNK = 4 << 20  # as much as the server takes: each request has its price
 LONGEST_LINE = 4 << 20
 _MARK = 64
 PATIENCE_S = 7 * 86400.0
@@ -120,7 +121,7 @@ class Shipper:
         A log may be emptied, as ``echo > /dev/stderr`` does to a file; what is in it then follows
         what was sent before.
         """
-        return self._follow("PUT", _log_place(run_id, name, attempt_id), path, _piece, limit)
+        return self._follow("PUT", _log_place(run_id, name, attempt_id), path, _log_piece, limit)
 
     def log_tail(
         self, run_id: str, name: str, attempt_id: str, path: str, limit: int
@@ -410,6 +411,10 @@ def _rejection(response: Response) -> RejectedError:
 
 def _piece(handle: int, offset: int, size: int) -> bytes:
     return os.pread(handle, min(CHUNK, size - offset), offset)
+
+
+def _log_piece(handle: int, offset: int, size: int) -> bytes:
+    return os.pread(handle, min(LOG_CHUNK, size - offset), offset)
 
 
 def _end_of_line(handle: int, offset: int) -> int:

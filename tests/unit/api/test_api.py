@@ -18,6 +18,7 @@ from wherry.control import attempt_tokens
 from wherry.control.plane import Plane
 from wherry.control.reconciler import Reconciler
 from wherry.drivers.memory import MemoryDriver
+from wherry.runner.shipping import LOG_CHUNK
 
 STD_LOG = "user_logs/std_log.txt"
 
@@ -482,3 +483,15 @@ def test_the_page_is_served_without_a_token_but_shows_nothing(api: TestClient) -
     assert "Content-Security-Policy" in page.headers
     assert api.get("http://testserver/view/view.js").status_code == 200
     problem(api.get("http://testserver/view/secret.key"), 404)
+
+
+def test_the_largest_piece_that_a_runner_sends_is_taken(
+    api: TestClient, plane: Plane, snapshot: str
+) -> None:
+    run_id, attempt_id, mine = started(api, plane, snapshot)
+    piece = bytes(range(256)) * (LOG_CHUNK // 256)
+    place = f"runs/{run_id}/logs/{STD_LOG}?attempt={attempt_id}&offset=0"
+    reply = api.put(place, content=piece, headers=mine)
+    assert reply.json() == {"size": LOG_CHUNK}
+    assert api.get(f"runs/{run_id}/logs/{STD_LOG}").content == piece
+    assert api.put(place, content=piece + b"x", headers=mine).status_code == 413

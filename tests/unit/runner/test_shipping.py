@@ -52,9 +52,9 @@ def test_a_log_grows_by_what_is_new(server: FakeServer, shipper: Shipper, tmp_pa
 
 def test_a_long_log_goes_in_chunks(server: FakeServer, shipper: Shipper, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    log.write_bytes(os.urandom(shipping.CHUNK * 2 + 7))
-    left = shipper.put_log("r", LOG, "a", str(log), limit=shipping.CHUNK)
-    assert left == shipping.CHUNK + 7
+    log.write_bytes(os.urandom(shipping.LOG_CHUNK * 2 + 7))
+    left = shipper.put_log("r", LOG, "a", str(log), limit=shipping.LOG_CHUNK)
+    assert left == shipping.LOG_CHUNK + 7
     assert shipper.put_log("r", LOG, "a", str(log)) == 0
     assert server.log == log.read_bytes()
     assert len(server.exchanges) == 3
