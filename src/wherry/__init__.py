@@ -41,7 +41,10 @@ if TYPE_CHECKING:
     from .core.resources import Resources
     from .core.version import VERSION as __version__
     from .sdk.compute_target import ComputeTarget
+    from .sdk.conda_dependencies import CondaDependencies
     from .sdk.environment import Environment
+    from .sdk.environment_sections import ContainerRegistry, DockerBuildContext
+    from .sdk.environment_yaml import load_environment
     from .sdk.experiment import Experiment
     from .sdk.run import Run, get_run
     from .sdk.run_configuration import DockerConfiguration, RunConfiguration
@@ -55,7 +58,10 @@ __all__ = [
     "AuthenticationException",
     "ComputeTarget",
     "ComputeTargetException",
+    "CondaDependencies",
     "ConflictError",
+    "ContainerRegistry",
+    "DockerBuildContext",
     "DockerConfiguration",
     "Environment",
     "Experiment",
@@ -84,10 +90,14 @@ __all__ = [
     "WrongHostError",
     "__version__",
     "get_run",
+    "load_environment",
 ]
 
 _HOMES = {
     "ComputeTarget": ".sdk.compute_target",
+    "CondaDependencies": ".sdk.conda_dependencies",
+    "ContainerRegistry": ".sdk.environment_sections",
+    "DockerBuildContext": ".sdk.environment_sections",
     "DockerConfiguration": ".sdk.run_configuration",
     "Environment": ".sdk.environment",
     "Experiment": ".sdk.experiment",
@@ -98,6 +108,7 @@ _HOMES = {
     "ScriptRunConfig": ".sdk.script_run_config",
     "Workspace": ".sdk.workspace",
     "get_run": ".sdk.run",
+    "load_environment": ".sdk.environment_yaml",
 }
 
 

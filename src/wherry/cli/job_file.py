@@ -183,7 +183,11 @@ def _interpreter(environment: Any, folder: str, where: str) -> Optional[str]:
     if environment is None:
         return None
     python = environment.get("python") if isinstance(environment, dict) else None
-    others = sorted(set(environment) - {"python", "name"}) if isinstance(environment, dict) else []
+    others = (
+        sorted(map(str, set(environment) - {"python", "name"}))
+        if isinstance(environment, dict)
+        else []
+    )
     if python is None or others:
         asked = repr(environment) if not others else f"a field {others[0]!r}"
         raise UserErrorException(
@@ -191,7 +195,7 @@ def _interpreter(environment: Any, folder: str, where: str) -> Optional[str]:
             hint="name an interpreter: environment: {python: {interpreter_path: /path/to/python}}",
         )
     if isinstance(python, dict):
-        unknown = sorted(set(python) - {"interpreter_path"})
+        unknown = sorted(map(str, set(python) - {"interpreter_path"}))
         if unknown:
             raise UserErrorException(
                 f"{where}: environment.python has no field {unknown[0]!r}",

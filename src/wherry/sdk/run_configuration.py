@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 from ..core.resources import Resources
+from . import run_config_file
 from .environment import Environment
 from .section import Section
 
@@ -76,7 +78,45 @@ class RunConfiguration(Section):
         self.resources: Any = Resources()
         self.auto_prepare_environment: Optional[bool] = None
         self.prepare_environment: Optional[bool] = None
+        self._others: Dict[str, Any] = dict(run_config_file.OTHERS)
         self._seal()
+
+    def save(
+        self, path: Any = None, name: Optional[str] = None, separate_environment_yaml: bool = False
+    ) -> None:
+        """Write it as Azure ML does: ``.azureml/NAME`` below a folder, with its conda file.
+
+        >>> config.save(".", "gpu.runconfig")
+        """
+        run_config_file.save(self, path, name, separate=separate_environment_yaml)
+
+    @staticmethod
+    def load(
+        path: Any = None,
+        name: Optional[str] = None,
+        *,
+        project_object: Any = None,
+        run_config_name: Optional[str] = None,
+    ) -> RunConfiguration:
+        """What ``save`` wrote, here or with Azure ML of any version.
+
+        >>> config = RunConfiguration.load(".", "gpu.runconfig")
+        """
+        config = RunConfiguration()
+        run_config_file.load(config, _folder_of(project_object, path), name or run_config_name)
+        return config
+
+    @staticmethod
+    def delete(path: Any, name: Optional[str] = None) -> None:
+        """Remove a saved configuration."""
+        where = run_config_file.find(os.fspath(path), name)
+        if where is not None:
+            os.remove(where)
 
     def __repr__(self) -> str:
         return f"RunConfiguration(target={self.target!r}, script={self.script!r})"
+
+
+def _folder_of(project: Any, path: Any) -> Any:
+    """The folder of a project, which Azure ML's first versions had an object for."""
+    return getattr(project, "project_directory", project) if project is not None else path

@@ -9,7 +9,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 from ..core.errors import RunConfigurationException, UserErrorException
 from ..core.nearest import suggest
 from ..core.resources import Resources
-from .environment import Environment, check, interpreter_of
+from .environment import Environment
+from .environment_spec import check, interpreter_of, is_plain, specification
 from .run_configuration import DockerConfiguration, RunConfiguration
 
 
@@ -65,7 +66,7 @@ class ScriptRunConfig:
         spec: Dict[str, Any] = {
             "target": _target_name(config.target),
             "arguments": _texts("arguments", self.arguments),
-            "environment": _environment(config.environment),
+            "environment": _environment(config.environment, config.docker),
             "environment_variables": _variables(config.environment_variables),
             "resources": _resources(config.resources),
         }
@@ -158,12 +159,20 @@ def _target_name(target: Any) -> str:
     return str(getattr(target, "name", target) or "local")
 
 
-def _environment(environment: Environment) -> Dict[str, Any]:
-    return {
+def _environment(
+    environment: Environment, container: Optional[DockerConfiguration]
+) -> Dict[str, Any]:
+    plain = is_plain(environment, container)
+    body: Dict[str, Any] = {
         "name": environment.name,
-        "python": {"interpreter_path": interpreter_of(environment)},
+        "python": {"interpreter_path": interpreter_of(environment)} if plain else {},
         "environment_variables": _variables(environment.environment_variables),
     }
+    if not plain:
+        spec = specification(environment, container)
+        spec.pop("variables", None)
+        body.update(version=environment.version or "", specification=spec)
+    return body
 
 
 def _resources(wanted: Union[Resources, Mapping[str, Any], None]) -> Dict[str, Any]:

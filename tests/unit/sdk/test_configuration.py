@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from wherry import (
+    CondaDependencies,
     DockerConfiguration,
     Environment,
     Resources,
@@ -260,8 +261,7 @@ def test_what_cannot_be_done_yet_is_refused(source: Path, change: Any, said: str
     ("section", "name", "value", "said"),
     [
         ("python", "user_managed_dependencies", False, "conda or pip packages"),
-        ("python", "conda_dependencies_file", "env.yml", "conda or pip packages"),
-        ("docker", "enabled", True, "a container"),
+        ("python", "conda_dependencies", CondaDependencies(), "conda or pip packages"),
         ("docker", "base_image", "ubuntu", "a container"),
     ],
 )
