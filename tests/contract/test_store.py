@@ -411,7 +411,7 @@ def test_a_pass_of_the_reconciler_reads_by_index(tmp_path: Path) -> None:
             attempts.active(connection, "local")
             attempts.to_release(connection, "local", NOW, NOW, 200)
             runs.queued(connection, "local", 1)
-            runs.queue(connection, "local")
+            runs.queued_between(connection, "local", 1, 9, 1)
 
     plans = _plans(database, look)
     database.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +17,7 @@ from .exits import error_fields
 from .plane import Plane
 from .reports import log_key
 from .settle import finish
-from .waiting import Queues, explain
+from .waiting import explain
 
 _ENDS = {"Completed", "Failed", "Canceled"}
 _GUESSED = 200
@@ -33,8 +32,8 @@ def show(plane: Plane, run_id: str) -> Run:
 
 def record(connection: Connection, row: Any) -> Run:
     """With the sentence that says what the run waits for."""
-    run = runs.to_records(connection, [row], spec=True)[0]
-    return dataclasses.replace(run, message=explain(connection, row))
+    told = explain(connection, [row])
+    return runs.to_records(connection, [row], spec=True, messages=told)[0]
 
 
 def page(
@@ -43,13 +42,7 @@ def page(
     with plane.database.read() as connection:
         workspace = workspaces.get(connection, workspace_name)
         rows, following = listing.page(connection, workspace.id, wanted, limit, cursor)
-        queues = Queues(connection)
-        told = [explain(connection, row, queues) for row in rows]
-        records = runs.to_records(connection, rows)
-    items = [
-        dataclasses.replace(run, message=message)
-        for run, message in zip(records, told, strict=True)
-    ]
+        items = runs.to_records(connection, rows, messages=explain(connection, rows))
     return Page(items, following)
 
 

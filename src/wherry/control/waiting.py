@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection
@@ -11,39 +12,57 @@ from wherry.core.lifecycle import Status
 from wherry.core.resources import Resources
 from wherry.store import attempts, runs
 
+_COUNTED = 1000
 
-class Queues:
-    """The queues of targets, each read once for a whole page of runs."""
 
-    def __init__(self, connection: Connection) -> None:
+def explain(connection: Connection, rows: Sequence[Any]) -> list[str]:
+    """Of each run, whose turn it is: capacity, set-up, the user's code, the platform."""
+    queues = _Queues(connection, rows)
+    return [_explain(connection, row, queues) for row in rows]
+
+
+class _Queues:
+    """The queues of targets as far as some runs stand in them, each read once for all of them."""
+
+    def __init__(self, connection: Connection, rows: Sequence[Any]) -> None:
         self._connection = connection
-        self._known: dict[str, tuple[list[int], Resources]] = {}
+        self._places: dict[str, list[int]] = {}
+        for row in rows:
+            if row.status == Status.QUEUED.value:
+                self._places.setdefault(row.target, []).append(row.seq)
+        self._known: dict[str, tuple[int, list[int], Resources]] = {}
 
     def place(self, target: str, seq: int) -> tuple[int, Resources]:
         """How many runs are before it, counted up to a bound, and what the target has in use."""
         if target not in self._known:
-            active = attempts.active(self._connection, target)
-            held = sum((_held(attempt) for attempt in active), Resources(0, 0, 0))
-            self._known[target] = (runs.queue(self._connection, target), held)
-        queue, held = self._known[target]
-        return bisect_left(queue, seq), held
+            self._known[target] = self._look(target)
+        ahead, between, held = self._known[target]
+        return min(ahead + bisect_left(between, seq), _COUNTED), held
+
+    def _look(self, target: str) -> tuple[int, list[int], Resources]:
+        first, last = min(self._places[target]), max(self._places[target])
+        active = attempts.active(self._connection, target)
+        return (
+            runs.count_queued(self._connection, target, first, _COUNTED),
+            runs.queued_between(self._connection, target, first, last, _COUNTED),
+            sum((_held(attempt) for attempt in active), Resources(0, 0, 0)),
+        )
 
 
-def explain(connection: Connection, row: Any, queues: Queues | None = None) -> str:
-    """Whose turn it is: capacity, set-up, the user's code, the platform."""
+def _explain(connection: Connection, row: Any, queues: _Queues) -> str:
     status = Status(row.status)
     if status.terminal:
         return str(row.message)
     if row.cancel_requested_at is not None:
         return "cancel requested; waiting for its processes to end"
     if status is Status.QUEUED:
-        return _queued(queues or Queues(connection), row)
+        return _queued(queues, row)
     if row.target is None:
         return _interactive(status)
     return _active(connection, row, status)
 
 
-def _queued(queues: Queues, row: Any) -> str:
+def _queued(queues: _Queues, row: Any) -> str:
     wanted = Resources(row.cpu, row.memory_bytes, row.gpu)
     ahead, held = queues.place(row.target, row.seq)
     order = f"{ahead} run{'' if ahead == 1 else 's'} before it" if ahead else "next in line"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Optional
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,10 @@ def iso(moment: Optional[datetime]) -> Optional[str]:
 
 
 def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (str, int)):  # most are, and a page has hundreds
+        return value
     if isinstance(value, datetime):
         return iso(value)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     return value

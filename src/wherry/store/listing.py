@@ -71,7 +71,7 @@ def page(
     query = _query(connection, wanted, order, _Parts(scope, _plain(wanted), statuses, after), limit)
     found = list(connection.execute(query))
     following = _encode(wanted.order_by, found[limit - 1]) if len(found) > limit else None
-    return _rows(connection, [row.seq for row in found[:limit]]), following
+    return run_rows.listed(connection, [row.seq for row in found[:limit]]), following
 
 
 Label = tuple[str, str, str | None]
@@ -182,12 +182,6 @@ def _led_by_label(
         place = parts.after[1]
         query = query.where(seq < place if order.descending else seq > place)
     return order.sort(query, seq, seq).limit(limit + 1)
-
-
-def _rows(connection: Connection, seqs: list[int]) -> list[RunRow]:
-    rows = connection.execute(run_rows.joined().where(runs.c.seq.in_(seqs)))
-    by_seq = {row.seq: row for row in rows}
-    return [by_seq[seq] for seq in seqs]
 
 
 def _scope(connection: Connection, workspace_id: str, wanted: Filter) -> Any:

@@ -69,12 +69,22 @@ def _locked(query: Select[Any]) -> Select[Any]:
     return query.with_for_update(key_share=True, of=runs)
 
 
+def _with_names(*wanted: Any) -> Select[Any]:
+    """Of runs, with the names of their experiment and workspace."""
+    return (
+        select(
+            *wanted, experiments.c.name.label("experiment"), workspaces.c.name.label("workspace")
+        )
+        # Outer joins, though there always is one: SQLite's planner then begins with the runs.
+        .outerjoin(experiments, experiments.c.id == runs.c.experiment_id)
+        .outerjoin(workspaces, workspaces.c.id == runs.c.workspace_id)
+    )
+
+
 # Statements of every step are built once: building one takes ten times as long as running it.
-_JOINED = (
-    select(runs, experiments.c.name.label("experiment"), workspaces.c.name.label("workspace"))
-    # Outer joins, though there always is one: SQLite's planner then begins with the runs.
-    .outerjoin(experiments, experiments.c.id == runs.c.experiment_id)
-    .outerjoin(workspaces, workspaces.c.id == runs.c.workspace_id)
+_JOINED = _with_names(runs)
+_LISTED = _with_names(*[column for column in runs.c if column is not runs.c.spec]).where(
+    runs.c.seq.in_(bindparam("seqs", expanding=True))
 )
 _BY_ID = _JOINED.where(runs.c.id == bindparam("run_id"))
 _BY_ID_LOCKED = _locked(_BY_ID)
@@ -90,6 +100,17 @@ _MOVE = _UPDATE.where(runs.c.version == bindparam("seen"))
 _QUEUED = (
     select(runs.c.id, runs.c.cpu, runs.c.memory_bytes, runs.c.gpu)
     .where(runs.c.target == bindparam("at"), runs.c.status == Status.QUEUED.value)
+    .order_by(runs.c.seq)
+    .limit(bindparam("most"))
+)
+_PLACES = select(runs.c.seq).where(
+    runs.c.target == bindparam("at"), runs.c.status == Status.QUEUED.value
+)
+_COUNT_QUEUED = select(func.count()).select_from(
+    _PLACES.where(runs.c.seq < bindparam("before")).limit(bindparam("most")).subquery()
+)
+_QUEUED_BETWEEN = (
+    _PLACES.where(runs.c.seq.between(bindparam("first"), bindparam("last")))
     .order_by(runs.c.seq)
     .limit(bindparam("most"))
 )
@@ -294,15 +315,18 @@ def silent_since(connection: Connection, before: datetime) -> list[RunRow]:
     return [row for row in connection.execute(query) if row.parent_id is None]
 
 
-def queue(connection: Connection, target: str, limit: int = 1000) -> list[int]:
-    """The places of a target's queue in order, up to ``limit`` of them."""
-    first = (
-        select(runs.c.seq)
-        .where(runs.c.target == target, runs.c.status == Status.QUEUED.value)
-        .order_by(runs.c.seq)
-        .limit(limit)
-    )
-    return list(connection.execute(first).scalars())
+def count_queued(connection: Connection, target: str, before: int, limit: int) -> int:
+    """How many wait for a target before a place in its queue, counted up to ``limit``."""
+    where = {"at": target, "before": before, "most": limit}
+    return int(connection.execute(_COUNT_QUEUED, where).scalar_one())
+
+
+def queued_between(
+    connection: Connection, target: str, first: int, last: int, limit: int
+) -> list[int]:
+    """The places of a target's queue from one to another in order, up to ``limit`` of them."""
+    where = {"at": target, "first": first, "last": last, "most": limit}
+    return list(connection.execute(_QUEUED_BETWEEN, where).scalars())
 
 
 def set_labels(
@@ -389,12 +413,24 @@ def counts(connection: Connection) -> dict[str, int]:
 
 
 def to_records(
-    connection: Connection, rows: Sequence[RunRow], *, spec: bool = False
+    connection: Connection,
+    rows: Sequence[RunRow],
+    *,
+    spec: bool = False,
+    messages: Sequence[str] | None = None,
 ) -> list[records.Run]:
+    """``messages`` are told instead of those that are stored."""
     found = _labels(connection, [row.seq for row in rows])
+    told = messages or [row.message for row in rows]
     return [
-        _to_record(row, found.get((row.seq, TAG), {}), found.get((row.seq, PROPERTY), {}), spec)
-        for row in rows
+        _to_record(
+            row,
+            message,
+            found.get((row.seq, TAG), {}),
+            found.get((row.seq, PROPERTY), {}),
+            spec,
+        )
+        for row, message in zip(rows, told, strict=True)
     ]
 
 
@@ -409,7 +445,8 @@ def new_record(
     blank = dict.fromkeys(column.name for column in runs.columns)
     row = SimpleNamespace(**{**blank, "message": "", "attempt_count": 0, **fields})
     row.workspace, row.experiment = workspace, experiment
-    return _to_record(row, dict(sorted(tags.items())), dict(sorted(properties.items())), spec=True)
+    named = dict(sorted(tags.items())), dict(sorted(properties.items()))
+    return _to_record(row, row.message, *named, spec=True)
 
 
 def shown_status(row: Any) -> str:
@@ -418,13 +455,14 @@ def shown_status(row: Any) -> str:
     return str(row.status)
 
 
-def joined() -> Select[Any]:
-    """Runs with the names of their experiment and workspace."""
-    return _JOINED
+def listed(connection: Connection, seqs: Sequence[int]) -> list[RunRow]:
+    """These runs in this order, without their specifications, which are long."""
+    by_seq = {row.seq: row for row in connection.execute(_LISTED, {"seqs": seqs})}
+    return [by_seq[seq] for seq in seqs]
 
 
 def _to_record(
-    row: Any, tags: dict[str, str], properties: dict[str, str], spec: bool
+    row: Any, message: str, tags: dict[str, str], properties: dict[str, str], spec: bool
 ) -> records.Run:
     return records.Run(
         id=row.id,
@@ -438,7 +476,7 @@ def _to_record(
         description=row.description,
         status=shown_status(row),
         reason=row.reason,
-        message=row.message,
+        message=message,
         error=row.error,
         target=row.target,
         snapshot_id=row.snapshot_id,

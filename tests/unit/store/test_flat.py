@@ -92,6 +92,10 @@ QUESTIONS: dict[str, Question] = {
     "known key": lambda connection, workspace_id, _: runs.by_key(connection, workspace_id, "none"),
     "snapshot": lambda connection, workspace_id, _: snapshots.has(connection, workspace_id, "0"),
     "counts": lambda connection, *_: runs.counts(connection),
+    "place in the queue": lambda connection, *_: runs.count_queued(connection, "local", 9, 99),
+    "neighbours in the queue": lambda connection, *_: runs.queued_between(
+        connection, "local", 0, 9**9, 99
+    ),
     "pass: queue": lambda connection, *_: runs.queued(connection, "local", 9),
     "pass: to cancel": lambda connection, *_: runs.queued_to_cancel(connection, ELSEWHERE),
     "pass: attempts": lambda connection, *_: attempts.live(connection, "local"),
