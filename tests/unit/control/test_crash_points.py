@@ -6,125 +6,22 @@ n, the process dies at the n-th point; a new one then lives the rest of that lif
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
 
 import pytest
 
-from tests.planes import make_plane
+from tests.unit.control.crashing import Crash, CrashingWorld, Fuse
 from tests.unit.control.test_reconciler import Clock, World, clock
 from wherry.control import runs
-from wherry.control.reconciler import Reconciler
 from wherry.control.reports import log_key, report
-from wherry.core.lifecycle import ExitRecord, Observation
-from wherry.drivers.base import Driver, Handle, Health, Launch
-from wherry.drivers.memory import MemoryBackend, MemoryDriver
-from wherry.store.database import Database
 
 __all__ = ["clock"]
 
 TEXT = "one\ntwo\nthree\n"
+ENDED = ("Completed", "Canceled", "Failed")
 Life = Callable[[World, str], None]
-T = TypeVar("T")
-
-
-class Crash(BaseException):
-    """The process is killed here."""
-
-
-class Fuse:
-    """Raises at the n-th of all calls that pass it."""
-
-    def __init__(self, at: int) -> None:
-        self.left = at
-        self.blown = False
-
-    def pass_by(self) -> None:
-        self.left -= 1
-        if self.left == 0:
-            self.blown = True
-            raise Crash
-
-
-class CrashingDriver:
-    """Its caller may die before and after each call. What was lost it can bring home, once."""
-
-    def __init__(self, backend: MemoryBackend, fuse: Fuse) -> None:
-        self._inner = MemoryDriver(backend)
-        self._backend = backend
-        self._fuse = fuse
-
-    def check(self) -> Health:
-        return self._step(self._inner.check)
-
-    def render(self, launch: Launch) -> str:
-        return self._inner.render(launch)
-
-    def submit(self, launch: Launch) -> Handle:
-        return self._step(lambda: self._inner.submit(launch))
-
-    def observe(self, handles: Sequence[Handle]) -> Mapping[Handle, Observation]:
-        return self._step(lambda: self._inner.observe(handles))
-
-    def cancel(self, handle: Handle, *, force: bool = False) -> None:
-        self._step(lambda: self._inner.cancel(handle, force=force))
-
-    def read_log(self, handle: Handle, offset: int, limit: int = 65536) -> bytes:
-        return self._step(lambda: self._inner.read_log(handle, offset, limit))
-
-    def release(self, handle: Handle) -> None:
-        self._step(lambda: self._inner.release(handle))
-
-    def rescue(self, launch: Launch) -> bool:
-        return self._step(lambda: _rescued(self._backend, launch.attempt_id))
-
-    def _step(self, call: Callable[[], T]) -> T:
-        self._fuse.pass_by()
-        result = call()
-        self._fuse.pass_by()
-        return result
-
-
-def _rescued(backend: MemoryBackend, attempt_id: str) -> bool:
-    """A second runner comes to its end at once, knowing nothing of how the command ended."""
-    attempt = backend.attempts.get(attempt_id)
-    if attempt is None or attempt.exit is not None:
-        return False
-    backend.end(attempt_id, ExitRecord(lost=True))
-    return True
-
-
-class CrashingWorld(World):
-    """All its servers, one after the other, use one pool of connections: statements stay built."""
-
-    _database: Database | None = None
-
-    def restart(self, driver: Driver | None = None, fuse: Fuse | None = None) -> None:
-        driver = CrashingDriver(self.backend, fuse or Fuse(0))
-        if self._database is not None:
-            vars(self._database).pop("write", None)
-        self.plane = make_plane(self._folder, {"local": driver}, self._database)
-        self._database = self.plane.database
-        self.plane.now = self.clock.now
-        self.plane.started_at = self.clock.now()
-        self.reconciler = Reconciler(self.plane, "local", driver)
-        if fuse is not None:
-            self._fuse_transactions(self._database, fuse)
-
-    def _fuse_transactions(self, database: Database, fuse: Fuse) -> None:
-        """The process may die before each of them, and after it is on disk."""
-        write = database.write
-
-        @contextmanager
-        def fused() -> Iterator[Any]:
-            fuse.pass_by()
-            with write() as connection:
-                yield connection
-            fuse.pass_by()
-
-        database.write = fused  # type: ignore[method-assign]
+Burst = Callable[[CrashingWorld, Sequence[str]], None]
 
 
 def completed(world: World, run_id: str) -> None:
@@ -178,7 +75,7 @@ def test_whenever_the_server_dies_the_run_ends_once_and_right(
     while _die_at(points, world, life):
         points += 1
     assert points > 10
-    world.plane.close()
+    world.close()
 
 
 def _die_at(point: int, world: CrashingWorld, life: Life) -> bool:
@@ -202,19 +99,118 @@ def _live(world: CrashingWorld, run_id: str, life: Life) -> None:
     """A run's life up to its end, picking up wherever it was left."""
     for _ in range(20):
         world.tick(5)
-        if world.status(run_id) in ("Completed", "Canceled", "Failed"):
+        if world.status(run_id) in ENDED:
             if world.attempt(run_id).released_at is not None:
                 return
         elif world.status(run_id) != "Queued":
             life(world, run_id)
 
 
-def _check(world: World, run_id: str) -> None:
+def handed_over(world: CrashingWorld, made: Sequence[str]) -> None:
+    """Each ends at once and is handed over; the next but one waits meanwhile, admitted."""
+    for run_id in made:
+        if world.at_work(run_id):
+            world.hand_over(run_id, TEXT)
+
+
+def told_twice(world: CrashingWorld, made: Sequence[str]) -> None:
+    """One that was taken for lost was rescued, and its line comes nevertheless."""
+    for run_id in made:
+        if world.at_work(run_id):
+            world.hand_over(run_id, TEXT)
+            story = {"log": {"offset": 0, "data": TEXT.encode()}, "exit": {"exit_code": 0}}
+            report(world.plane, world.attempt(run_id).id, story)
+
+
+def late(world: CrashingWorld, made: Sequence[str]) -> None:
+    """The second takes so long that the third, which waits for it, queues again."""
+    first, second, third, fourth = made
+    handed_over(world, [first, third, fourth])
+    if world.waits(third):
+        world.tick(2)
+    else:
+        handed_over(world, [second])
+
+
+def canceled(world: CrashingWorld, made: Sequence[str]) -> None:
+    """The third is asked to end while it waits; a server that finds it so may start it, to end."""
+    first, second, third, fourth = made
+    handed_over(world, [first, fourth])
+    if world.status(third) == "Starting":
+        runs.cancel(world.plane, third)
+    elif world.status(third) != "CancelRequested":
+        handed_over(world, [second])
+
+
+def stopped(world: CrashingWorld, made: Sequence[str]) -> None:
+    """With one that waits, its server is stopped and another is started."""
+    if world.waits(made[2]):
+        world.reconciler.stop()
+        world.restart(fuse=world.fuse)
+    else:
+        handed_over(world, made)
+
+
+BURSTS: dict[Burst, list[str]] = {
+    handed_over: ["Completed"] * 4,
+    told_twice: ["Completed"] * 4,
+    late: ["Completed"] * 4,
+    canceled: ["Completed", "Completed", "Canceled", "Completed"],
+    stopped: ["Completed"] * 4,
+}
+
+
+@pytest.mark.parametrize("burst", BURSTS, ids=lambda burst: str(burst.__name__))
+def test_whenever_the_server_dies_each_of_a_burst_ends_once_and_right(
+    tmp_path: Path, clock: Clock, burst: Burst
+) -> None:
+    world = CrashingWorld(tmp_path, clock)
+    points = 1
+    while _die_in_burst_at(points, world, burst):
+        points += 1
+    assert points > 30
+    world.close()
+
+
+def _die_in_burst_at(point: int, world: CrashingWorld, burst: Burst) -> bool:
+    """Whether there was such a point. Each run takes the whole machine."""
+    made = [world.submit(resources={"cpu": 2}) for _ in range(4)]
+    fuse = Fuse(point)
+    world.restart(fuse=fuse)
+    try:
+        _live_burst(world, made, burst)
+    except Crash:
+        world.restart()
+        _live_burst(world, made, burst)
+    fuse.left = 0
+    assert [world.status(run_id) for run_id in made] == BURSTS[burst]
+    for run_id in made:
+        _check(world, run_id)
+    return fuse.blown
+
+
+def _live_burst(world: CrashingWorld, made: Sequence[str], burst: Burst) -> None:
+    """In turns, with a look at everything now and then."""
+    for number in range(60):
+        if all(world.status(run_id) in ENDED for run_id in made):
+            if all(each.released_at for run_id in made for each in world.attempts(run_id)):
+                return
+            world.tick(5)
+        elif number % 4:
+            world.turn()
+        else:
+            world.tick(0.5)
+        burst(world, made)
+
+
+def _check(world: CrashingWorld, run_id: str) -> None:
     """Started once at most, cleared away, told once each."""
     assert set(world.backend.starts.values()) <= {1}
     assert world.backend.attempts == {}
-    attempt = world.attempt(run_id)
-    assert attempt.number == 1
-    log = world.plane.logs.read(log_key(run_id, attempt.id), 0, 1000)
-    assert log in (TEXT.encode(), b"")
-    assert log or world.status(run_id) != "Completed"
+    made = world.attempts(run_id)
+    assert [each.number for each in made] == [1] or (
+        not made and world.status(run_id) == "Canceled"
+    )
+    logs = [world.plane.logs.read(log_key(run_id, each.id), 0, 1000) for each in made]
+    assert logs in ([TEXT.encode()], [b""], [])
+    assert any(logs) or world.status(run_id) != "Completed"
