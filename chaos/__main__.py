@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 
-from chaos.drills import DRILLS, KEEP, Outcome, hold
+from chaos.drills import DRILLS, Outcome, hold
+from chaos.verdict import KEEP
 from chaos.world import Unavailable
 
 _PART = 100

@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 from chaos.books import Books
-from chaos.leaks import find_leaks
-from chaos.workload import Workload, insist
+from chaos.verdict import judge
+from chaos.workload import Workload
 from chaos.world import Unavailable, new_world
 
 _UNSHARE = ["unshare", "--net", "--"]
@@ -39,16 +39,19 @@ def main(rounds: int, seed: int) -> int:
     _cable("up")
     with new_world() as world:
         work = Workload(world, Books(), random.Random(seed))
-        for _ in range(rounds):
-            work.submit(count=30, pause_s=0.05)
-            time.sleep(work.chance.uniform(0, 0.6))
-            _cable("down")
-            time.sleep(work.chance.uniform(1, 6))
-            _cable("up")
-        work.settle()
-        wrong = insist(lambda: work.books.audit(world.ledger)) + find_leaks(world)
+        wrong = judge(_pull, work, rounds, "inside the cut network")
     print(*wrong, len(work.books.entries), sep="\n")
     return 1 if wrong else 0
+
+
+def _pull(work: Workload, rounds: int) -> None:
+    def unplugged(seconds: float) -> None:
+        time.sleep(work.chance.uniform(0, 0.6))
+        _cable("down")
+        time.sleep(seconds)
+        _cable("up")
+
+    work.outlast(unplugged, rounds)
 
 
 def _cable(state: str) -> None:

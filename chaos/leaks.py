@@ -1,35 +1,58 @@
-"""What must not be left when all runs have ended and the server has stopped."""
+"""What must not be left when all runs have ended, and when the server has stopped."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import text
 
+from chaos.books import all_runs
+from chaos.holdings import grown, holdings, kept
+from chaos.workload import insist
 from chaos.world import World, wait_until
+from wherry.sdk.connection import forget
 from wherry.store.database import Database, sqlite_url
 
+_PATIENCE_S = 40.0
+_LOOK_S = 0.3
 
-def find_leaks(world: World) -> list[str]:
-    """Stops the server and looks for what stays behind."""
+
+def find_leaks(world: World, fresh: Mapping[str, int]) -> list[str]:
+    """Looks for what the server holds beyond what it held when ``fresh``; then stops it, and looks
+    for what stays behind."""
     world.start_server()
     try:
         wait_until(lambda: not _attempt_folders(world), "clearing away the attempts' folders", 90)
     except TimeoutError as error:
         left = [sorted(each.name for each in path.iterdir()) for path in _attempt_folders(world)]
         return [f"{error}: {left}; {_rows(world)}"]
+    held = _held(world, fresh)
     world.stop()
     with suppress(TimeoutError):  # the last threads of a killed process may take a moment
         wait_until(lambda: not _locks(world), "dropping the locks", 5)
     return [
+        *(f"the server has {fault}" for fault in held),
         *(f"a process: {process}" for process in world.processes()),
         *(f"a folder of an attempt: {path.name}" for path in _attempt_folders(world)),
         *(f"an unfinished file: {path}" for path in _temporary(world)),
         *(f"a lock: {line}" for line in _locks(world)),
         *_rows(world),
     ]
+
+
+def _held(world: World, fresh: Mapping[str, int]) -> list[str]:
+    """What the server does not let go of, though it has nothing to do."""
+    until = time.monotonic() + _PATIENCE_S
+    while True:
+        insist(all_runs)  # threads that idle go when there is a request
+        forget()
+        time.sleep(_LOOK_S)
+        more = grown(fresh, holdings(world), kept(world))
+        if not more or time.monotonic() > until:
+            return more
 
 
 def _attempt_folders(world: World) -> Sequence[Path]:

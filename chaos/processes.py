@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable
 
 import psutil
 
 from chaos.workload import Workload
 from chaos.world import pause, send, wait_until
 
-_MINUTES = (2.0, 5.0, 20.0, 100.0)
-_SECONDS = (1.0, 2.0, 3.0)
 _LOOK_S = 3.0
 _IDLE_S = 0.4
 
@@ -30,26 +29,25 @@ def kill_server(work: Workload, rounds: int) -> None:
 def kill_runner(work: Workload, rounds: int) -> None:
     """The script goes on without its runner; what it logs is still brought home."""
     for _ in range(rounds):
-        _, entry = work.submit(count=20, pause_s=0.03)
-        entry.may_be_lost = True
-        wait_until(work.world.runner_pids, "the start of a runner")
-        time.sleep(work.chance.uniform(0, 0.8))
-        for pid in work.world.runner_pids():
-            send(pid, signal.SIGKILL)
-        work.settle()
+        _kill(work, lambda runner: [runner], after_s=0)
 
 
 def kill_group(work: Workload, rounds: int) -> None:
     """The runner and all that it started, at once: what was written before is brought home."""
     for _ in range(rounds):
-        _, entry = work.submit(count=20, pause_s=0.03)
-        entry.may_be_lost = True
-        wait_until(work.world.runner_pids, "the start of a runner")
-        time.sleep(work.chance.uniform(0.1, 0.8))
-        for runner in work.world.runner_pids():
-            for pid in work.world.group(runner):
-                send(pid, signal.SIGKILL)
-        work.settle()
+        _kill(work, work.world.group, after_s=0.1)
+
+
+def _kill(work: Workload, victims: Callable[[int], list[int]], after_s: float) -> None:
+    """Of every runner that there is, at a random moment of a run."""
+    _, entry = work.submit(count=20, pause_s=0.03)
+    entry.may_be_lost = True
+    wait_until(work.world.runner_pids, "the start of a runner")
+    time.sleep(work.chance.uniform(after_s, 0.8))
+    for runner in work.world.runner_pids():
+        for pid in victims(runner):
+            send(pid, signal.SIGKILL)
+    work.settle()
 
 
 def kill_everything(work: Workload, rounds: int) -> None:
@@ -95,19 +93,20 @@ def stop_nursery(work: Workload, rounds: int) -> None:
 
 def stop_server(work: Workload, rounds: int) -> None:
     """Stopped, not dead: nothing may be ended, repeated or canceled by doubt."""
-    for _ in range(rounds):
-        work.submit(count=30, pause_s=0.05)
+
+    def stopped(seconds: float) -> None:
         time.sleep(work.chance.uniform(0, 0.5))
-        pause(work.world.server_pid(), work.chance.choice(_MINUTES if rounds > 2 else _SECONDS))
+        pause([work.world.server_pid()], seconds)
+
+    work.outlast(stopped, rounds)
 
 
 def stop_runner(work: Workload, rounds: int) -> None:
-    for _ in range(rounds):
-        work.submit(count=30, pause_s=0.05)
+    def stopped(seconds: float) -> None:
         wait_until(work.world.runner_pids, "the start of a runner")
-        for pid in work.world.runner_pids():
-            pause(pid, work.chance.choice(_MINUTES if rounds > 2 else _SECONDS))
-        work.settle()
+        pause(work.world.runner_pids(), seconds)
+
+    work.outlast(stopped, rounds)
 
 
 def two_servers(work: Workload, rounds: int) -> None:

@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 _ENDED = ("Completed", "Failed", "Canceled")
 _LIMIT_S = 3600.0
+_OUTAGES_S = ((1, 3), (1, 3), (120, 240), (10, 60))
 
 
 @dataclass
@@ -51,6 +52,18 @@ class Workload:
     def submit(self, count: int = 20, pause_s: float = 0.02) -> tuple[Run, Entry]:
         entry = self.open_entry(count)
         return self._sent(entry, self.config(entry, pause_s))
+
+    def outlast(self, outage: Callable[[float], None], rounds: int) -> None:
+        """Two runs around each outage: one would end during it, the other after it.
+
+        It lasts seconds in the first two rounds, then also minutes.
+        """
+        for number in range(rounds):
+            seconds = self.chance.uniform(*_OUTAGES_S[number % len(_OUTAGES_S)])
+            self.submit(count=30, pause_s=0.05)
+            self.submit(count=20, pause_s=seconds / 15)
+            outage(seconds)
+            self.settle(240 + 2 * seconds)
 
     def submit_brief(self) -> tuple[Run, Entry]:
         entry = self.open_entry(1)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,7 +108,7 @@ class World:
         for pid in self.runner_pids():
             send(pid, signal.SIGCONT)
         send(self.server_pid(), signal.SIGCONT)
-        HomeServer(str(self.home)).stop()
+        HomeServer(str(self.home)).stop(timeout_s=120)
 
 
 @contextmanager
@@ -156,11 +156,13 @@ def send(pid: int | None, number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-def pause(pid: int | None, seconds: float) -> None:
+def pause(pids: Sequence[int | None], seconds: float) -> None:
     """Stopped, not dead."""
-    send(pid, signal.SIGSTOP)
+    for pid in pids:
+        send(pid, signal.SIGSTOP)
     time.sleep(seconds)
-    send(pid, signal.SIGCONT)
+    for pid in pids:
+        send(pid, signal.SIGCONT)
 
 
 def wait_until(holds: Callable[[], object], what: str, timeout_s: float = 120) -> None:
