@@ -17,11 +17,12 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "wherry"
 FILES = sorted(SOURCE.rglob("*.py"))
 
 # Who may read the process' environment: settings on either side, the runner that makes one, and
-# the two drivers' side that looks for programs.
+# those on the node's side that look for programs.
 READS_ENVIRONMENT = {
     "api/__main__.py",
     "sdk/settings.py",
     "runner",
+    "builds",
     "drivers/local.py",
     "drivers/gpus.py",
     "testing",
@@ -79,7 +80,7 @@ def test_no_import_of_ours_hides_in_a_function() -> None:
                     continue
                 if node.level > 0 or (node.module or "").startswith("wherry"):
                     hidden.append(f"{name_of(path)}:{node.lineno}")
-    lazy = {"cli/", "runner/"}  # a command and a runner load what they need when they need it
+    lazy = {"builds/", "cli/", "runner/"}  # on their way, what is needed is loaded when it is
     assert [place for place in hidden if not place.startswith(tuple(lazy))] == []
 
 
@@ -112,7 +113,7 @@ def test_what_travels_to_a_node_loads_in_old_interpreters(version: str, tmp_path
     modules = [
         "wherry." + name_of(path)[:-3].replace("/", ".").removesuffix(".__init__")
         for path in FILES
-        if name_of(path).split("/")[0] in ("core", "sdk", "runner")
+        if name_of(path).split("/")[0] in ("builds", "core", "sdk", "runner")
         and not name_of(path).endswith("__main__.py")
     ]
     code = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"

@@ -1,0 +1,82 @@
+"""Conda channels: their addresses, and whether anyone answers there."""
+
+from __future__ import annotations
+
+import os
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import List, Sequence
+
+ALIAS = "https://conda.anaconda.org"
+_NAMED = {
+    "defaults": ["https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r"],
+    "nodefaults": [],
+}
+ANSWER_S = 10.0
+_FILES = ("noarch/repodata.json.zst", "noarch/repodata.json")
+
+
+@dataclass(frozen=True)
+class Channel:
+    name: str
+    url: str
+    silence: str = ""  # why nobody answers
+
+
+def addresses(names: Sequence[str]) -> List[Channel]:
+    """In the order of the file; conda-forge where it names none."""
+    found: List[Channel] = []
+    for name in names or ["conda-forge"]:
+        if re.match(r"^[a-z]+://", name):
+            found.append(Channel(name, name.rstrip("/")))
+        elif name.startswith(("/", "./", "~")):
+            path = os.path.abspath(os.path.expanduser(name))
+            found.append(Channel(name, "file://" + urllib.parse.quote(path)))
+        else:
+            urls = _NAMED.get(name, [f"{ALIAS}/{name}"])
+            found += [Channel(name, url) for url in urls]
+    return found
+
+
+def probe(channels: Sequence[Channel]) -> List[Channel]:
+    """All at once, each within ten seconds."""
+    if not channels:
+        return []
+    with ThreadPoolExecutor(len(channels)) as pool:
+        return list(pool.map(_probe, channels))
+
+
+def _probe(channel: Channel) -> Channel:
+    reason = ""
+    for file in _FILES:
+        try:
+            _head(f"{channel.url}/{file}")
+        except (OSError, ValueError) as error:
+            reason = _reason(error)
+            if not isinstance(error, urllib.error.HTTPError) and "file:" not in channel.url:
+                break
+        else:
+            return channel
+    return Channel(channel.name, channel.url, reason)
+
+
+def _head(url: str) -> None:
+    scheme = urllib.parse.urlsplit(url).scheme
+    if scheme not in ("http", "https", "file"):
+        raise ValueError(f"{scheme}: is not an address of a channel")
+    request = urllib.request.Request(url, method="HEAD")  # noqa: S310 - checked above
+    with urllib.request.urlopen(request, timeout=ANSWER_S):  # noqa: S310
+        pass
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, urllib.error.HTTPError):
+        return f"HTTP status {error.code}"
+    cause = getattr(error, "reason", error)
+    if isinstance(cause, TimeoutError) or "timed out" in str(cause):
+        return f"no answer within {ANSWER_S:.0f} seconds"
+    return getattr(cause, "strerror", None) or str(cause)

@@ -1,0 +1,50 @@
+"""An environment that is there, and what it takes to run something in it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional
+
+from wherry.builds.use import Use
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """``use`` keeps the environment from being pruned for as long as any process has it open.
+
+    Hand ``use.fileno()`` on to the command, and the mark outlives whoever called ``prepare``.
+    """
+
+    interpreter: str
+    variables: Dict[str, str]
+    lock: Optional[Dict[str, Any]]
+    notices: List[str]
+    prefix: Optional[str] = None
+    built: bool = False
+    use: Use = field(default_factory=Use.nothing, compare=False, repr=False)
+
+    def to_json(self) -> Dict[str, Any]:
+        return {
+            "interpreter": self.interpreter,
+            "variables": self.variables,
+            "lock": self.lock,
+            "notices": self.notices,
+            "prefix": self.prefix,
+            "built": self.built,
+        }
+
+
+def variables_of(prefix: str, conda: bool) -> Dict[str, str]:
+    """What activating the environment would set."""
+    path = os.environ.get("PATH", os.defpath)
+    found = {"PATH": os.path.join(prefix, "bin") + os.pathsep + path}
+    if conda:
+        name = os.path.basename(prefix)
+        return {
+            **found,
+            "CONDA_PREFIX": prefix,
+            "CONDA_DEFAULT_ENV": name,
+            "PYTHONNOUSERSITE": "1",
+        }
+    return {**found, "VIRTUAL_ENV": prefix}

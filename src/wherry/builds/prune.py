@@ -1,0 +1,176 @@
+"""Makes room: environments that are old, too many, or of no use; never one that is in use."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from typing import Dict, List, Optional, Set, Tuple
+
+from wherry.builds.cache import MARKER, Cache, read_json
+
+_DOWNLOADS = ("uv", "conda")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One environment in the cache."""
+
+    key: str
+    name: str
+    size: int
+    used_at: float
+    finished: bool
+    in_use: bool
+
+
+@dataclass(frozen=True)
+class Pruned:
+    removed: List[Entry]
+    freed: int
+    size: int  # what is left, in bytes
+
+
+def entries(root: str) -> List[Entry]:
+    """Those used longest ago first."""
+    cache = Cache(root)
+    found = [_entry(cache, key) for key in _list(cache.path("environments"))]
+    return sorted(found, key=lambda entry: entry.used_at)
+
+
+def prune(
+    root: str,
+    older_than_s: Optional[float] = None,
+    limit: Optional[int] = None,
+    everything: bool = False,
+) -> Pruned:
+    """By age since the last use, down to ``limit`` bytes, or all that nothing uses.
+
+    For a limit the downloads go first: they cost a download, an environment costs a build.
+    """
+    cache = Cache(root)
+    before = _size(cache.root)
+    removed = [each for each in entries(root) if not each.finished and _remove(cache, each)]
+    for entry in entries(root):
+        old = older_than_s is not None and time.time() - entry.used_at > older_than_s
+        if (old or everything) and _remove(cache, entry):
+            removed.append(entry)
+    if everything or (limit is not None and _size(cache.root) > limit):
+        _remove_downloads(cache)
+    if limit is not None:
+        for entry in entries(root):
+            if _size(cache.root) <= limit:
+                break
+            if _remove(cache, entry):
+                removed.append(entry)
+    _forget(cache)
+    after = _size(cache.root)
+    return Pruned(removed, max(0, before - after), after)
+
+
+def _entry(cache: Cache, key: str) -> Entry:
+    folder = cache.environment(key)
+    marker = read_json(os.path.join(folder, MARKER))
+    try:
+        used_at = os.stat(os.path.join(folder, MARKER) if marker else folder).st_mtime
+    except OSError:
+        used_at = 0.0
+    name = str((marker or {}).get("name", "unfinished"))
+    return Entry(key, name, _size(folder), used_at, marker is not None, not _idle(cache, key))
+
+
+def _idle(cache: Cache, key: str) -> bool:
+    held = _hold(cache, key)
+    for descriptor in held or ():
+        os.close(descriptor)
+    return held is not None
+
+
+def _hold(cache: Cache, key: str) -> Optional[Tuple[int, ...]]:
+    """Both locks, or None while it is being built or used."""
+    taken: List[int] = []
+    for path in (cache.path("locks", key + ".lock"), cache.use_file(key)):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        taken.append(descriptor)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            for each in taken:
+                os.close(each)
+            return None
+    return tuple(taken)
+
+
+def _remove(cache: Cache, entry: Entry) -> bool:
+    held = _hold(cache, entry.key)
+    if held is None:
+        return False
+    try:
+        cache.discard(cache.environment(entry.key))
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+    return True
+
+
+def _remove_downloads(cache: Cache) -> None:
+    """Environments keep their files: they are linked, and a file lives as long as a link to it."""
+    if any(not _idle_lock(cache, name) for name in _list(cache.path("locks"))):
+        return
+    for part in _DOWNLOADS:
+        cache.discard(cache.path(part))
+
+
+def _idle_lock(cache: Cache, name: str) -> bool:
+    """No build goes on under this lock."""
+    if not name.endswith(".lock"):
+        return True
+    descriptor = os.open(cache.path("locks", name), os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _forget(cache: Cache) -> None:
+    """Answers that lead nowhere, and what removals left behind."""
+    there = set(_list(cache.path("environments")))
+    for name in _list(cache.path("specs")):
+        path = cache.path("specs", name)
+        if (read_json(path) or {}).get("environment") not in there:
+            os.unlink(path)
+    for name in _list(cache.path("trash")):
+        shutil.rmtree(cache.path("trash", name), ignore_errors=True)
+
+
+def _list(folder: str) -> List[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
+
+
+def _size(folder: str) -> int:
+    """Bytes on the disk, each file once, however many links lead to it."""
+    seen: Set[Tuple[int, int]] = set()
+    sizes: Dict[str, int] = {"": 0}
+    stack = [folder]
+    while stack:
+        try:
+            with os.scandir(stack.pop()) as found:
+                for each in found:
+                    if each.is_dir(follow_symlinks=False):
+                        stack.append(each.path)
+                        continue
+                    status = each.stat(follow_symlinks=False)
+                    if (status.st_dev, status.st_ino) not in seen:
+                        seen.add((status.st_dev, status.st_ino))
+                        sizes[""] += status.st_blocks * 512
+        except OSError:
+            continue
+    return sizes[""]

@@ -1,0 +1,223 @@
+"""Environments from package indexes: made, found again, locked, refused."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.builds.conftest import spec
+from tests.builds.index import Index, serve
+from wherry.builds import BuildError, Prepared, prepare
+
+
+def run_in(prepared: Prepared, code: str) -> str:
+    done = subprocess.run(
+        [prepared.interpreter, "-c", code], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def versions(prepared: Prepared) -> dict[str, str]:
+    assert prepared.lock is not None
+    return {each["name"]: each["version"] for each in prepared.lock["pypi"]}
+
+
+def test_a_real_package_is_installed_once_and_found_again(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    log: list[bytes] = []
+    wanted = spec("six==1.16.0", "idna")
+    first = prepare(wanted, root, log=log.append, progress=said.append)
+    assert first.built
+    assert run_in(first, "import six, idna, sys; print(six.__version__, sys.prefix)") == (
+        f"1.16.0 {first.prefix}"
+    )
+    assert versions(first)["six"] == "1.16.0"
+    assert first.lock is not None
+    assert all(each["hashes"] for each in first.lock["pypi"])
+    assert [sentence.split()[0] for sentence in said] == [
+        "resolving", "downloading", "linking", "ready",
+    ]  # fmt: skip
+    assert b"six==1.16.0" in b"".join(log)
+    assert first.variables["VIRTUAL_ENV"] == first.prefix
+    assert first.variables["PATH"].startswith(f"{first.prefix}/bin:")
+
+    def refuse(*arguments: object, **named: object) -> None:
+        raise AssertionError("nothing is started for an environment that is there")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    again = prepare(wanted, root, progress=said.append)
+    assert not again.built
+    assert (again.interpreter, again.lock) == (first.interpreter, first.lock)
+
+
+def test_what_resolves_to_the_same_is_built_once(root: str, index: Index) -> None:
+    index.add("shared", "1.0")
+    where = f"--index-url {index.url}/simple"
+    first = prepare(spec(where, "shared"), root)
+    second = prepare(spec(where, "shared<2"), root)
+    assert second.prefix == first.prefix
+    assert (first.built, second.built) == (True, False)
+
+
+def test_azureml_is_not_installed(root: str) -> None:
+    found = prepare(spec("azureml-defaults", "azureml_core==1.61", "azureml"), root)
+    assert versions(found) == {}
+    assert len(found.notices) == 3
+    assert "azureml-defaults is not installed" in found.notices[0]
+    assert prepare(spec("azureml-defaults", "azureml"), root).notices != found.notices
+
+
+def test_an_unknown_package_is_named_with_its_line(root: str) -> None:
+    wanted = spec(
+        "six", "no-such-package-wherry", lines={"no-such-package-wherry": 7}, file="conda.yml"
+    )
+    with pytest.raises(BuildError, match=r"no-such-package-wherry \(conda.yml, line 7\)") as caught:
+        prepare(wanted, root)
+    assert (caught.value.file, caught.value.line) == ("conda.yml", 7)
+    assert "was not found in the package registry" in caught.value.explanation
+    assert prepare(spec("six"), root).built
+
+
+def test_conflicting_pins_are_shown_as_uv_shows_them(root: str, index: Index) -> None:
+    index.add("low", "1.0")
+    index.add("low", "2.0")
+    index.add("needs", "1.0", "low>=2")
+    wanted = spec(
+        f"--index-url {index.url}/simple",
+        "needs==1.0",
+        "low<2",
+        lines={"low<2": 9, "needs==1.0": 8},
+    )
+    with pytest.raises(BuildError) as caught:
+        prepare(wanted, root)
+    assert "needs==1.0 (line 8), low<2 (line 9)" in str(caught.value)
+    assert "we can conclude that" in caught.value.explanation
+
+
+def test_a_malformed_requirement_is_named_with_its_line(root: str) -> None:
+    wanted = spec("six", "pan das>>1", lines={"pan das>>1": 3}, file="requirements.txt")
+    with pytest.raises(BuildError, match=r"pan das>>1 \(requirements.txt, line 3\)") as caught:
+        prepare(wanted, root)
+    assert caught.value.line == 3
+
+
+def test_an_index_that_is_not_there_is_a_sentence(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    with pytest.raises(BuildError, match="the package index did not answer"):
+        prepare(spec("--index-url http://127.0.0.1:9/simple", "six"), root)
+
+
+def test_an_old_date_gives_old_versions(root: str) -> None:
+    found = prepare(spec("six", as_of="2020-05-01"), root)
+    assert versions(found) == {"six": "1.14.0"}
+
+
+def test_an_index_without_dates_says_so(root: str) -> None:
+    with serve(Index(dates=False)) as index:
+        index.add("plain", "1.0")
+        with pytest.raises(BuildError, match="does not say when files were uploaded"):
+            prepare(spec(f"--index-url {index.url}/simple", "plain", as_of="2020-05-01"), root)
+
+
+@pytest.fixture
+def locked(root: str, index: Index) -> dict[str, Any]:
+    index.add("tool", "1.0", source="VERSION = 1")
+    first = prepare(spec(f"--index-url http://me:secret@{index.url[7:]}/simple", "tool"), root)
+    assert first.lock is not None
+    index.add("tool", "2.0", source="VERSION = 2")
+    return first.lock
+
+
+def test_a_lock_is_built_exactly(locked: dict[str, Any], tmp_path: Path) -> None:
+    again = prepare({"python": {"lock": locked}}, str(tmp_path / "elsewhere"))
+    assert again.built
+    assert again.lock == locked
+    assert run_in(again, "import tool; print(tool.VERSION)") == "1"
+
+
+def test_a_lock_keeps_no_password(locked: dict[str, Any]) -> None:
+    assert "secret" not in str(locked)
+
+
+def test_a_lock_does_not_take_another_file(
+    locked: dict[str, Any], index: Index, tmp_path: Path
+) -> None:
+    index.add("tool", "1.0", source="VERSION = 'forged'")
+    with pytest.raises(BuildError, match="could not be installed") as caught:
+        prepare({"python": {"lock": locked}}, str(tmp_path / "elsewhere"))
+    assert "ash mismatch" in caught.value.explanation
+
+
+def test_a_lock_of_another_platform_gives_the_same_versions(
+    locked: dict[str, Any], tmp_path: Path
+) -> None:
+    other = copy.deepcopy(locked)
+    other["platform"] = "plan9-vax"
+    found = prepare({"python": {"lock": other}}, str(tmp_path / "elsewhere"))
+    assert versions(found) == {"tool": "1.0"}
+    assert "plan9-vax" in found.notices[0]
+
+
+def test_a_python_that_is_not_there_gives_the_nearest_newer(root: str) -> None:
+    found = prepare(spec(python="python=3.5"), root)
+    assert "Python 3.5 is not on this machine" in found.notices[0]
+    assert "is used instead" in found.notices[0]
+    with pytest.raises(BuildError, match="the specification is strict"):
+        prepare(spec(python="python=3.5", strict=True), root)
+    with pytest.raises(BuildError, match="there is no newer one either"):
+        prepare(spec(python="python=3.99"), root)
+
+
+def test_the_python_asked_for_is_taken(root: str) -> None:
+    minor = ".".join(map(str, sys.version_info[:2]))
+    found = prepare(spec(python=f"python={minor}"), root)
+    assert run_in(found, "import sys; print('%d.%d' % sys.version_info[:2])") == minor
+
+
+def test_requirements_in_a_file_of_the_source_directory(
+    root: str, index: Index, tmp_path: Path
+) -> None:
+    index.add("listed", "1.0")
+    lines = f"--index-url {index.url}/simple\nlisted==1.0  # needed\n"
+    (tmp_path / "requirements.txt").write_text(lines)
+    found = prepare(spec("-r requirements.txt"), root, folder=str(tmp_path))
+    assert versions(found) == {"listed": "1.0"}
+    with pytest.raises(BuildError, match=r"'other.txt', which cannot be read"):
+        prepare(spec("-r other.txt"), root, folder=str(tmp_path))
+
+
+def test_an_interpreter_of_the_users_own(root: str) -> None:
+    theirs = {"python": {"user_managed": True, "interpreter": sys.executable}}
+    assert prepare(theirs, root).interpreter == sys.executable
+    assert not Path(root).exists()
+    theirs["python"]["interpreter"] = "/no/such/python"
+    with pytest.raises(BuildError, match="'/no/such/python'"):
+        prepare(theirs, root)
+
+
+@pytest.mark.parametrize(
+    ("python", "sentence"),
+    [
+        ({"conda": ["six"]}, "must be an object"),
+        ({"conda": {"dependencies": "six"}}, "must be a list"),
+        ({"conda": {"dependencies": [{"npm": []}]}}, "neither a name nor a pip list"),
+        ({"conda": {"dependencies": ["python=three"]}}, "is not a version of Python"),
+        ({"conda": {"dependencies": [{"pip": ["-e ."]}]}}, "cannot hold a path"),
+        ({"conda": {"dependencies": [{"pip": ["./mine.whl"]}]}}, "cannot hold a path"),
+        ({"as_of": "yesterday"}, "write a date as 2020-05-01"),
+        ({"resolver": "mamba"}, "auto, rattler, pypi"),
+        ({"lock": {"format": 9}}, "is not one that a build has written"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(root: str, python: Any, sentence: str) -> None:
+    with pytest.raises(BuildError, match=sentence):
+        prepare({"name": "odd", "python": python}, root)
