@@ -16,6 +16,7 @@ from .git import GitFacts
 from .script_run_config import ScriptRunConfig
 from .sent_trees import WORTH_KEEPING, SentTree, SentTrees
 from .snapshot import Snapshot
+from .upload import upload, upload_changes
 from .values import texts
 
 T = TypeVar("T")
@@ -169,9 +170,9 @@ class Registry:
         base = self._trees.get(snapshot.directory)
         differing = None
         if base is not None:
-            differing = snapshot.upload_changes(self._client, self._workspace, base)
+            differing = upload_changes(snapshot, self._client, self._workspace, base)
         if differing is None:
-            snapshot.upload(self._client, self._workspace, progress=progress)
+            upload(snapshot, self._client, self._workspace, progress=progress)
         if differing is None or differing > WORTH_KEEPING:
             self._trees.put(snapshot.directory, SentTree(snapshot.id, snapshot.pieces))
         self._remember(snapshot.id)

@@ -179,17 +179,18 @@ class Watched(Progress):
 
 def test_sending_tells_how_far_it_is(client: Client, project: Path) -> None:
     from wherry.sdk.snapshot import Snapshot
+    from wherry.sdk.upload import upload
 
     progress = Watched()
     snapshot = Snapshot.capture(project)
-    snapshot.upload(sending(client, progress), "w")
+    upload(snapshot, sending(client, progress), "w")
     assert progress.told[0] == "sending files"
     steps = progress.told[1:]
     assert steps == sorted(steps)
     assert steps[-1][0] >= 1009
     assert all(done <= total for done, total in steps)
     again = Watched()
-    snapshot.upload(sending(client, again), "w")
+    upload(snapshot, sending(client, again), "w")
     assert again.told == []
 
 

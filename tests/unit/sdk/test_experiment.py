@@ -10,9 +10,10 @@ import pytest
 from wherry import Experiment, Run, ScriptRunConfig, UserErrorException, Workspace
 from wherry.core.errors import NotFoundError, RunConfigurationException, ServerUnavailableError
 from wherry.sdk import client as client_module
+from wherry.sdk import submission
 from wherry.sdk.settings import load
-from wherry.sdk.snapshot import Snapshot
 from wherry.sdk.submission import capture, submit_many
+from wherry.sdk.upload import upload
 
 from .fake_server import TOKEN, FakeServer
 
@@ -58,13 +59,11 @@ def test_the_first_submission_sends_the_files_the_second_one_request(
 
 
 def change_before_upload(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    upload = Snapshot.upload
-
-    def late(self: Snapshot, *arguments: Any, **options: Any) -> str:
+    def late(*arguments: Any, **options: Any) -> str:
         path.write_text("print('changed')\n")
-        return upload(self, *arguments, **options)
+        return upload(*arguments, **options)
 
-    monkeypatch.setattr(Snapshot, "upload", late)
+    monkeypatch.setattr(submission, "upload", late)
 
 
 def test_a_file_that_changes_between_capture_and_upload_is_sent_as_it_is_now(

@@ -23,8 +23,9 @@ from tests.capabilities import modes_count
 from wherry.core.errors import SnapshotException, UserErrorException
 from wherry.core.snapshots import FileEntry, Notice, parse_files, snapshot_id
 from wherry.sdk import batch as bodies
-from wherry.sdk import hash_cache, snapshot
+from wherry.sdk import hash_cache, walk
 from wherry.sdk.snapshot import Snapshot
+from wherry.sdk.upload import upload
 
 Capture = Callable[..., Snapshot]
 
@@ -505,7 +506,7 @@ def test_odd_names(tree: Path, capture: Capture) -> None:
         }
         assert "caf\\udce9" in [str(notice).partition(":")[0] for notice in found.notices]
     server = Server()
-    found.upload(server, "my ws")
+    upload(found, server, "my ws")
     assert len(server.registered[found.id]) == 2 * len(names)
 
 
@@ -551,7 +552,7 @@ def test_a_file_that_will_not_rest_is_told(
     assert told(found) == {"log.txt": "changed while it was read: captured as it was last read"}
     (tree / "log.txt").write_text("all different now")
     server = Server()
-    assert found.upload(server, "my ws") == found.id
+    assert upload(found, server, "my ws") == found.id
     entry = next(e for e in found.files if e.path == "log.txt")
     assert server.blobs[entry.digest] == b"line\n" * (entry.size // 5)
     assert capture().files[1].digest == digest_of("all different now")
@@ -566,7 +567,7 @@ def test_a_file_that_vanishes_meanwhile(
         (tree / "b").unlink(missing_ok=True)
         return hash_cache.stat_key(found)
 
-    monkeypatch.setattr(snapshot, "stat_key", look)
+    monkeypatch.setattr(walk, "stat_key", look)
     found = capture()
     assert paths(found) == ["a"]
     assert told(found) == {"b": "left out: no such file or directory"}
@@ -734,7 +735,7 @@ def test_what_arrives_is_what_was_there(steps: list[Any]) -> None:
             apply(tree, number, *step)
         found = Snapshot.capture(tree, cache_dir=f"{folder}/cache")
         server = Server()
-        assert found.upload(server, "my ws") == found.id
+        assert upload(found, server, "my ws") == found.id
         server.unpack(found.id, copy)
         for entry in found.files:
             if entry.link:
@@ -760,7 +761,7 @@ def test_a_large_directory_is_told_before_it_is_read(
 ) -> None:
     write(tree, {f"d{i}/f{i}": "x" * i for i in range(8)})
     assert capture().warnings == []
-    monkeypatch.setattr(snapshot, "LARGE_COUNT", 7)
+    monkeypatch.setattr(walk, "LARGE_COUNT", 7)
     heard: list[str] = []
     reads = Reads(monkeypatch)
 
@@ -777,24 +778,24 @@ def test_a_large_directory_is_told_before_it_is_read(
         "d7/f7 (7 B), d6/f6 (6 B), d5/f5 (5 B), d4/f4 (4 B); "
         "list what the run does not need in .amlignore or .wherryignore"
     ]
-    monkeypatch.setattr(snapshot, "LARGE_COUNT", 100)
-    monkeypatch.setattr(snapshot, "LARGE_BYTES", 77)
+    monkeypatch.setattr(walk, "LARGE_COUNT", 100)
+    monkeypatch.setattr(walk, "LARGE_BYTES", 77)
     assert len(capture().warnings) == 1
-    monkeypatch.setattr(snapshot, "LARGE_BYTES", 78)
+    monkeypatch.setattr(walk, "LARGE_BYTES", 78)
     assert capture().warnings == []
 
 
 def test_only_what_the_server_lacks_is_sent(tree: Path, capture: Capture) -> None:
     write(tree, {"a": "same", "b": "same", "c": "", "d": "d"})
     server = Server()
-    capture().upload(server, "my ws")
+    upload(capture(), server, "my ws")
     assert server.requests == [("/blobs", 3)]
     write(tree, {"d": "changed"})
     found = capture()
-    found.upload(server, "my ws")
+    upload(found, server, "my ws")
     assert server.requests == [("/blobs", 3), ("/blobs", 1)]
     assert server.registered.keys() >= {found.id}
-    found.upload(server, "my ws")
+    upload(found, server, "my ws")
     assert len(server.requests) == 2
 
 
@@ -837,7 +838,7 @@ def test_memory_stays_bounded(tree: Path, capture: Capture) -> None:
 def test_progress_ends_at_the_total(tree: Path, capture: Capture) -> None:
     write(tree, {f"f{i}": str(i) * 100_000 for i in range(10)})
     calls: list[tuple[int, int]] = []
-    capture().upload(Server(), "my ws", progress=lambda done, total: calls.append((done, total)))
+    upload(capture(), Server(), "my ws", progress=lambda done, total: calls.append((done, total)))
     assert calls == sorted(calls)
     assert len(calls) > 3
     assert calls[-1][0] == calls[-1][1] > 1_000_000
@@ -850,7 +851,7 @@ def test_files_that_change_before_they_are_sent(tree: Path, capture: Capture) ->
     write(tree, {"a": "later", "grows": "gg"})
     (tree / "b").unlink()
     server = Server()
-    assert found.upload(server, "my ws") == found.id != old
+    assert upload(found, server, "my ws") == found.id != old
     assert {entry.path: entry.digest for entry in found.files} == {
         "a": digest_of("later"),
         "c": digest_of("c"),
@@ -868,7 +869,7 @@ def test_one_of_two_twins_may_change(tree: Path, capture: Capture) -> None:
     write(tree, {"a": "same", "b": "same"})
     found = capture()
     write(tree, {"a": "other"})
-    assert found.upload(Server(), "my ws") == found.id
+    assert upload(found, Server(), "my ws") == found.id
     assert {entry.digest for entry in found.files} == {digest_of("same")}
 
 
@@ -889,7 +890,7 @@ def test_a_tree_that_never_rests_is_sent_all_the_same(
     churn()
     found = capture()
     server = Server(meddle=churn)
-    assert found.upload(server, "my ws") == found.id
+    assert upload(found, server, "my ws") == found.id
     assert server.registered[found.id] == found.files
     assert paths(found) == names
     assert set(told(found)) == set(names)
@@ -912,7 +913,7 @@ def test_a_large_file_that_changes_while_it_is_sent(
     with pytest.raises(hash_cache.SnapshotChangedError):
         list(pieces)
     server = Server()
-    assert found.upload(server, "my ws") == found.id
+    assert upload(found, server, "my ws") == found.id
     assert server.blobs.keys() == {digest_of(content[:-1] + b"!"), digest_of(b"b" * 5000)}
 
 
@@ -923,7 +924,7 @@ def test_all_files_changed_is_no_harder_than_one(tree: Path, capture: Capture) -
     for i in range(3000):
         (tree / f"f{i}").write_text(f"-{i}")
     server = Server()
-    assert found.upload(server, "my ws") == found.id
+    assert upload(found, server, "my ws") == found.id
     assert len(server.requests) == 1
     assert len(found.notices) == 3000
 
@@ -933,7 +934,7 @@ def test_a_server_that_forgets_is_not_asked_for_ever(tree: Path, capture: Captur
     server = Server()
     server.meddle = lambda path: server.blobs.clear()
     with pytest.raises(SnapshotException, match="still lacks files"):
-        capture().upload(server, "my ws")
+        upload(capture(), server, "my ws")
 
 
 def test_notices_are_plain_tuples(tree: Path, capture: Capture) -> None:
