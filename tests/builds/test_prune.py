@@ -14,8 +14,8 @@ import pytest
 
 from tests.builds.conftest import spec
 from tests.builds.index import Index
-from wherry.builds import Prepared, prepare, prune
-from wherry.builds.prune import entries
+from wherry.builds import Prepared, prepare
+from wherry.builds.prune import entries, prune
 
 MONTH_S = 30 * 86400.0
 

@@ -214,6 +214,10 @@ def test_an_interpreter_of_the_users_own(root: str) -> None:
         ({"conda": {"dependencies": [{"pip": ["-e ."]}]}}, "cannot hold a path"),
         ({"conda": {"dependencies": [{"pip": ["./mine.whl"]}]}}, "cannot hold a path"),
         ({"as_of": "yesterday"}, "write a date as 2020-05-01"),
+        (
+            {"as_of": "2021-02-30", "conda": {"dependencies": [{"pip": ["six"]}]}},
+            "there is no such day as '2021-02-30'",
+        ),
         ({"resolver": "mamba"}, "auto, rattler, pypi"),
         ({"lock": {"format": 9}}, "is not one that a build has written"),
     ],

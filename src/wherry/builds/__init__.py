@@ -1,8 +1,10 @@
-"""Makes an environment on a node, once, and finds it again. The standard library alone."""
+"""Makes an environment on a node, once, and finds it again. The standard library alone.
+
+What a run needs to find one loads quickly; ``wherry.builds.prune`` is for others to import.
+"""
 
 from wherry.builds.error import BuildCanceled, BuildError
 from wherry.builds.prepare import prepare
 from wherry.builds.prepared import Prepared
-from wherry.builds.prune import prune
 
-__all__ = ["BuildCanceled", "BuildError", "Prepared", "prepare", "prune"]
+__all__ = ["BuildCanceled", "BuildError", "Prepared", "prepare"]

@@ -14,8 +14,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
-import uuid
 from typing import Any, Dict, List, Optional
 
 from wherry.builds.use import Use
@@ -71,11 +69,13 @@ class Cache:
 
     def discard(self, folder: str) -> None:
         """Gone in one step for everyone who looks, whatever the removal meets."""
-        target = self.path("trash", uuid.uuid4().hex)
+        target = self.path("trash", os.urandom(16).hex())
         try:
             os.rename(folder, target)
         except FileNotFoundError:
             return
+        import shutil  # loaded for nothing where there is nothing to remove
+
         shutil.rmtree(target, ignore_errors=True)
 
 
@@ -90,7 +90,7 @@ def read_json(path: str) -> Optional[Dict[str, Any]]:
 
 def write_json(path: str, content: Dict[str, Any]) -> None:
     """All of it or nothing."""
-    partial = f"{path}.{uuid.uuid4().hex}"
+    partial = f"{path}.{os.urandom(16).hex()}"
     try:
         with open(partial, "w", encoding="utf-8") as file:
             json.dump(content, file)

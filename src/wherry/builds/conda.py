@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import pkgutil
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Sequence
 
 from wherry.builds.blame import blamed
 from wherry.builds.cache import Cache, read_json
 from wherry.builds.channels import Channel
 from wherry.builds.command import run
+from wherry.builds.dates import cutoff
 from wherry.builds.disk import check_space
 from wherry.builds.error import BuildError
 from wherry.builds.recipe import Recipe
@@ -44,7 +45,7 @@ class Conda:
                 "act": "solve",
                 "channels": [channel.url for channel in channels],
                 "specs": [python, *recipe.conda],
-                "as_of": _end_of_day(recipe.as_of),
+                "as_of": cutoff(recipe.as_of) if recipe.as_of else None,
                 "repodata": self._cache.path("conda", "repodata"),
                 "timeout_s": _SOLVE_S,
             }
@@ -116,9 +117,3 @@ class Conda:
 def _spaced(pin: str) -> str:
     """``=3.8`` for rattler, whatever way it was written: ``3.8`` alone would be exact."""
     return f"={pin}" if pin[:1].isdigit() and not pin.endswith("*") and "," not in pin else pin
-
-
-def _end_of_day(as_of: Optional[str]) -> Optional[str]:
-    if as_of is None:
-        return None
-    return f"{as_of}T23:59:59" if len(as_of) == 10 else as_of.replace("Z", "+00:00")

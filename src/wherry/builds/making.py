@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from dataclasses import replace
 from typing import Any, Dict, List, Optional, Tuple
 
 from wherry.builds import pip_options
@@ -58,7 +57,7 @@ class _Maker:
         self, recipe: Recipe, key: str, cache: Cache, talk: Talk, uv: Optional[str]
     ) -> None:
         if recipe.lock and not recipe.options:  # a lock alone knows where its packages came from
-            recipe = replace(recipe, options=tuple(recipe.lock.get("options") or ()))
+            recipe = recipe._replace(options=tuple(recipe.lock.get("options") or ()))
         self._recipe = recipe
         self._key = key
         self._cache = cache
@@ -138,8 +137,7 @@ class _Maker:
             self._talk.notice("packages come from PyPI, as conda.resolver is pypi")
         interpreter = self._interpreter(recipe.python)
         # The error must name what the user wrote, not what it was translated to.
-        asked = replace(
-            recipe,
+        asked = recipe._replace(
             conda=(),
             pip=(*stand_ins, *recipe.pip),
             lines={**recipe.lines, **self._moved(stand_ins)},

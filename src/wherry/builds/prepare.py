@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import Any, Callable, Dict, Optional
 
 from wherry.builds.cache import Cache
@@ -47,6 +46,8 @@ def prepare(
 
 def _user_managed(python: Dict[str, Any], spec: Dict[str, Any]) -> Prepared:
     """Nothing is installed; the interpreter must be there."""
+    import shutil  # not for the way that most runs take
+
     asked = str(python.get("interpreter") or "python")
     found = shutil.which(os.path.expanduser(asked))
     if found is None and asked == "python":

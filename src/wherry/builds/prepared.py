@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from wherry.builds.use import Use
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(NamedTuple):
     """``use`` keeps the environment from being pruned for as long as any process has it open.
 
     Hand ``use.fileno()`` on to the command, and the mark outlives whoever called ``prepare``.
@@ -22,7 +20,7 @@ class Prepared:
     notices: List[str]
     prefix: Optional[str] = None
     built: bool = False
-    use: Use = field(default_factory=Use.nothing, compare=False, repr=False)
+    use: Use = Use(None)
 
     def to_json(self) -> Dict[str, Any]:
         return {

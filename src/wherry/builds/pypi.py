@@ -10,6 +10,7 @@ from wherry.builds import pip_options
 from wherry.builds.blame import unresolved
 from wherry.builds.cache import Cache
 from wherry.builds.command import Outcome, run
+from wherry.builds.dates import cutoff
 from wherry.builds.disk import check_space
 from wherry.builds.error import BuildError
 from wherry.builds.recipe import Recipe, name_of
@@ -85,7 +86,8 @@ class PyPI:
 
     def _asked(self, requirements: Sequence[str]) -> List[str]:
         """The last word is the file."""
-        dated = ["--exclude-newer", self._recipe.as_of] if self._recipe.as_of else []
+        as_of = self._recipe.as_of
+        dated = ["--exclude-newer", cutoff(as_of)] if as_of else []
         return [*dated, self._write("requirements.in", requirements)]
 
     def _not_installed(self, done: Outcome) -> BuildError:

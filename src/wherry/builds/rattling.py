@@ -36,7 +36,7 @@ async def _solve(request: Dict[str, Any]) -> Dict[str, Any]:
         specs=request["specs"],
         gateway=rattler.Gateway(cache_dir=request["repodata"]),
         virtual_packages=rattler.VirtualPackage.detect(),
-        exclude_newer=datetime.datetime.fromisoformat(when) if when else None,
+        exclude_newer=datetime.datetime.fromisoformat(when[:-1] + "+00:00") if when else None,
         timeout=datetime.timedelta(seconds=request["timeout_s"]),
     )
     return {"records": [_to_json(record) for record in records]}

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import re
-import shlex
-from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from wherry.builds.error import BuildError
 
 RESOLVERS = ("auto", "rattler", "pypi")
 _CONDA_WORD = re.compile(r"^(?:(?P<channel>\S+)::)?(?P<name>[A-Za-z0-9_.\-]+)\s*(?P<pin>.*)$")
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*")
+_DATE = re.compile(r"^\d{4}-[01]\d-[0-3]\d([T ]\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:?\d\d)?)?$")
 _NESTED = ("-r", "--requirement", "-c", "--constraint", "-e", "--editable")
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(NamedTuple):
     name: str = "this environment"
     python: str = ""  # the pin alone, "=3.8"
     channels: Tuple[str, ...] = ()
@@ -30,7 +27,7 @@ class Recipe:
     resolver: str = "auto"
     lock: Optional[Dict[str, Any]] = None
     file: Optional[str] = None
-    lines: Dict[str, int] = field(default_factory=dict)
+    lines: Mapping[str, int] = {}
     notices: Tuple[str, ...] = ()
 
     def place(self, requirement: str) -> str:
@@ -144,7 +141,7 @@ def _pip(entries: List[str], folder: Optional[str], name: str) -> Tuple[List[str
                 raise _path_refused(text, name)
             requirements.append(text)
             continue
-        words = shlex.split(text.replace("=", " ", 1) if text.startswith("--") else text)
+        words = _words(text.replace("=", " ", 1) if text.startswith("--") else text)
         if words[0] in _NESTED[:2]:
             more = _pip(_read(words, folder, name), folder, name)
             requirements += more[0]
@@ -154,6 +151,13 @@ def _pip(entries: List[str], folder: Optional[str], name: str) -> Tuple[List[str
         else:
             options += words
     return requirements, options
+
+
+def _words(text: str) -> List[str]:
+    """As a shell would: an address may be quoted."""
+    import shlex  # seldom needed
+
+    return shlex.split(text)
 
 
 def _path_refused(text: str, name: str) -> BuildError:
@@ -194,12 +198,8 @@ def _date(value: Any, name: str) -> Optional[str]:
     if value is None:
         return None
     text = str(value)
-    try:
-        datetime.date.fromisoformat(text[:10])
-        if len(text) > 10:
-            datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        raise BuildError(f"'as_of' of {name} is {text!r}: write a date as 2020-05-01") from None
+    if not _DATE.match(text):
+        raise BuildError(f"'as_of' of {name} is {text!r}: write a date as 2020-05-01")
     return text
 
 

@@ -14,10 +14,6 @@ class Use:
         self._descriptor = descriptor
 
     @classmethod
-    def nothing(cls) -> Use:
-        return cls(None)
-
-    @classmethod
     def of(cls, path: str) -> Use:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         fcntl.flock(descriptor, fcntl.LOCK_SH)

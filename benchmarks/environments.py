@@ -1,0 +1,111 @@
+"""What it takes to make an environment, to find it again, and to make it for ten runs at once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+from itertools import count
+from pathlib import Path
+
+from benchmarks.measure import PYTHON, REPOSITORY, Row, command, medians_s, ratio_row, scratch
+
+PACKAGES = ("scikit-learn", "pandas", "matplotlib")
+ROUNDS = 3
+_BASE = getattr(sys, "_base_executable", sys.executable)
+# As a run's process would: it has loaded nothing of this before.
+_WARM = """
+import json, sys, time
+started = time.perf_counter()
+from wherry.builds import prepare
+prepared = prepare(json.load(open(sys.argv[1])), sys.argv[2])
+print(time.perf_counter() - started)
+assert not prepared.built
+"""
+
+
+def rows() -> list[Row]:
+    with scratch() as folder:
+        uv = _uv()
+        spec = folder / "spec.json"
+        conda = {
+            "dependencies": [
+                f"python={sys.version_info[0]}.{sys.version_info[1]}",
+                {"pip": list(PACKAGES)},
+            ]
+        }
+        spec.write_text(json.dumps({"name": "bench", "python": {"conda": conda}}))
+        return [*_cold(folder, spec, uv), _warm(folder, spec), _ten(folder, spec, uv)]
+
+
+def _uv() -> str:
+    own = REPOSITORY / ".tools" / "bin" / "uv"
+    return shutil.which("uv") or str(own)
+
+
+def _build(spec: Path, root: Path, uv: str) -> list[str]:
+    return [PYTHON, "-m", "wherry.builds", str(spec), "--root", str(root), "--uv", uv]
+
+
+def _cold(folder: Path, spec: Path, uv: str) -> list[Row]:
+    """Nothing is cached on either side, so both download everything."""
+    rounds = count()
+
+    def ours() -> None:
+        command(*_build(spec, folder / f"root{next(rounds)}", uv))()
+
+    def plain() -> None:
+        here = folder / f"plain{next(rounds)}"
+        cache = ["--cache-dir", str(here / "cache")]
+        command(uv, "venv", *cache, "-p", _BASE, here / "env")()
+        command(uv, "pip", "install", *cache, "-p", here / "env/bin/python", *PACKAGES)()
+
+    def pip() -> None:
+        here = folder / "pip"
+        command(_BASE, "-m", "venv", here)()
+        command(here / "bin/pip", "install", "--no-cache-dir", *PACKAGES)()
+
+    made_s, plain_s = medians_s(ours, plain, ROUNDS)
+    again_s, pip_s = medians_s(ours, pip, 1)
+    what = f"make an environment of {', '.join(PACKAGES)}, nothing cached"
+    return [
+        ratio_row(what, made_s, "uv venv && uv pip install", plain_s, at_most=1.3),
+        ratio_row("the same", again_s, "python -m venv && pip install", pip_s, at_most=1.0),
+    ]
+
+
+def _warm(folder: Path, spec: Path) -> Row:
+    words = [PYTHON, "-I", "-c", _WARM, str(spec), str(folder / "root0")]
+    taken = [float(subprocess.check_output(words)) for _ in range(9)]
+    taken_ms = statistics.median(taken) * 1000
+    measured = f"{taken_ms:.1f} ms"
+    return Row(
+        "find it again, the code loaded for it", measured, goal="<= 50 ms", holds=taken_ms <= 50
+    )
+
+
+def _ten(folder: Path, spec: Path, uv: str) -> Row:
+    """Nothing is cached here either."""
+    built: list[int] = []
+
+    def at_once() -> None:
+        started = [
+            subprocess.Popen(
+                _build(spec, folder / "many", uv), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+            for _ in range(10)
+        ]
+        answers = [json.loads(each.communicate()[0]) for each in started]
+        built.append(sum(answer["built"] for answer in answers))
+
+    many_s, one_s = medians_s(at_once, command(*_build(spec, folder / "one", uv)), 1)
+    return Row(
+        "ten runs that need it at once",
+        f"{many_s * 1000:.1f} ms, {built[0]} build",
+        f"one: {one_s * 1000:.1f} ms",
+        f"{many_s / one_s:.2f}x",
+        "1 build",
+        built == [1],
+    )
