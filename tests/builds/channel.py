@@ -32,7 +32,10 @@ class CondaChannel:
         return self.folder.as_uri()
 
     def add_python(self) -> str:
-        """This interpreter and its standard library, as a package; returns its version."""
+        """This interpreter and its standard library, as a package; returns its version.
+
+        A shared libpython stays where the loader finds it: it is large, and slow to compress.
+        """
         version = ".".join(map(str, sys.version_info[:3]))
         minor = ".".join(version.split(".")[:2])
         binary = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
@@ -42,9 +45,6 @@ class CondaChannel:
         for path in _standard_library(library):
             files[f"lib/python{minor}/{path.relative_to(library).as_posix()}"] = path
         files[f"lib/python{minor}/site-packages/README.txt"] = b"packages go here\n"
-        shared = sysconfig.get_config_var("LDLIBRARY") or ""
-        if ".so" in shared and (Path(sysconfig.get_config_var("LIBDIR")) / shared).exists():
-            files[f"lib/{shared}"] = Path(sysconfig.get_config_var("LIBDIR")) / shared
         where = {"python_site_packages_path": f"lib/python{minor}/site-packages"}
         self.add("python", version, files, subdir=_SUBDIR, extra=where)
         return version
@@ -103,7 +103,7 @@ def _standard_library(folder: Path) -> Iterator[Path]:
         folders[:] = [
             each for each in folders if each not in _LEFT_OUT and not each.startswith("config-")
         ]
-        yield from (Path(where) / name for name in names if not name.endswith(".a"))
+        yield from (Path(where) / name for name in names if not name.startswith("_test"))
 
 
 def _pack(path: Path, files: Mapping[str, Path | bytes | str], index: dict[str, Any]) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import re
+import threading
 import urllib.error
 import urllib.parse
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import List, Sequence
+from typing import Dict, List, Sequence
+
+from wherry.builds.talk import Talk
 
 ALIAS = "https://conda.anaconda.org"
 _NAMED = {
@@ -42,12 +45,23 @@ def addresses(names: Sequence[str]) -> List[Channel]:
     return found
 
 
-def probe(channels: Sequence[Channel]) -> List[Channel]:
-    """All at once, each within ten seconds."""
-    if not channels:
-        return []
-    with ThreadPoolExecutor(len(channels)) as pool:
-        return list(pool.map(_probe, channels))
+def probe(channels: Sequence[Channel], talk: Talk) -> List[Channel]:
+    """All at once, each within ten seconds; a cancel leaves them to themselves."""
+    answers: Dict[int, Channel] = {}
+
+    def ask(place: int, channel: Channel) -> None:
+        answers[place] = _probe(channel)
+
+    asking = [
+        threading.Thread(target=ask, args=numbered, daemon=True) for numbered in enumerate(channels)
+    ]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        while thread.is_alive():
+            talk.check()
+            thread.join(0.1)
+    return [answers[place] for place in range(len(channels))]
 
 
 def _probe(channel: Channel) -> Channel:
@@ -55,7 +69,7 @@ def _probe(channel: Channel) -> Channel:
     for file in _FILES:
         try:
             _head(f"{channel.url}/{file}")
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             reason = _reason(error)
             if not isinstance(error, urllib.error.HTTPError) and "file:" not in channel.url:
                 break

@@ -15,6 +15,7 @@ from wherry.builds.command import run
 from wherry.builds.conda import TOOL, Conda, Record
 from wherry.builds.conda_names import conda_only, requirement, to_pypi
 from wherry.builds.disk import check_space, from_os
+from wherry.builds.downloads import using_downloads
 from wherry.builds.error import BuildError
 from wherry.builds.finding import find, open_environment
 from wherry.builds.interpreters import Interpreter, Pin, choose
@@ -71,7 +72,8 @@ class _Maker:
         shutil.rmtree(self._work, ignore_errors=True)
         os.makedirs(self._work)
         try:
-            environment, built = self._resolve_and_build()
+            with using_downloads(self._cache, self._talk):
+                environment, built = self._resolve_and_build()
         finally:
             shutil.rmtree(self._work, ignore_errors=True)
         self._cache.remember(self._key, environment, self._talk.notices)
@@ -114,7 +116,7 @@ class _Maker:
         if recipe.resolver == "pypi" or (recipe.resolver == "auto" and plain):
             return []
         self._talk.say("asking conda channels")
-        asked = probe(addresses(recipe.channels))
+        asked = probe(addresses(recipe.channels), self._talk)
         silent = [each for each in asked if each.silence]
         why = "; ".join(f"{each.name} ({each.url}): {each.silence}" for each in silent)
         if silent and recipe.resolver == "rattler":

@@ -7,11 +7,10 @@ import os
 import shutil
 import time
 from dataclasses import dataclass
-from typing import Dict, List, Optional, Set, Tuple
+from typing import Dict, Iterator, List, Optional, Tuple
 
 from wherry.builds.cache import MARKER, Cache, read_json
-
-_DOWNLOADS = ("uv", "conda")
+from wherry.builds.downloads import remove_downloads
 
 
 @dataclass(frozen=True)
@@ -51,6 +50,7 @@ def prune(
     For a limit the downloads go first: they cost a download, an environment costs a build.
     """
     cache = Cache(root)
+    cache.make_folders()
     before = _size(cache.root)
     removed = [each for each in entries(root) if not each.finished and _remove(cache, each)]
     for entry in entries(root):
@@ -58,16 +58,25 @@ def prune(
         if (old or everything) and _remove(cache, entry):
             removed.append(entry)
     if everything or (limit is not None and _size(cache.root) > limit):
-        _remove_downloads(cache)
+        remove_downloads(cache)
     if limit is not None:
-        for entry in entries(root):
-            if _size(cache.root) <= limit:
-                break
-            if _remove(cache, entry):
-                removed.append(entry)
+        removed += _shrink(cache, limit)
     _forget(cache)
     after = _size(cache.root)
     return Pruned(removed, max(0, before - after), after)
+
+
+def _shrink(cache: Cache, limit: int) -> List[Entry]:
+    removed: List[Entry] = []
+    total = _size(cache.root)
+    for entry in entries(cache.root):
+        if total <= limit:
+            break
+        own = _size(cache.environment(entry.key), own=True)
+        if _remove(cache, entry):
+            removed.append(entry)
+            total -= own
+    return removed
 
 
 def _entry(cache: Cache, key: str) -> Entry:
@@ -115,28 +124,6 @@ def _remove(cache: Cache, entry: Entry) -> bool:
     return True
 
 
-def _remove_downloads(cache: Cache) -> None:
-    """Environments keep their files: they are linked, and a file lives as long as a link to it."""
-    if any(not _idle_lock(cache, name) for name in _list(cache.path("locks"))):
-        return
-    for part in _DOWNLOADS:
-        cache.discard(cache.path(part))
-
-
-def _idle_lock(cache: Cache, name: str) -> bool:
-    """No build goes on under this lock."""
-    if not name.endswith(".lock"):
-        return True
-    descriptor = os.open(cache.path("locks", name), os.O_RDWR | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
-
-
 def _forget(cache: Cache) -> None:
     """Answers that lead nowhere, and what removals left behind."""
     there = set(_list(cache.path("environments")))
@@ -155,10 +142,23 @@ def _list(folder: str) -> List[str]:
         return []
 
 
-def _size(folder: str) -> int:
-    """Bytes on the disk, each file once, however many links lead to it."""
-    seen: Set[Tuple[int, int]] = set()
-    sizes: Dict[str, int] = {"": 0}
+def _size(folder: str, own: bool = False) -> int:
+    """Bytes on the disk, each file once, however many links lead to it.
+
+    ``own`` counts only what would be free without the folder: files with no link elsewhere.
+    """
+    links: Dict[Tuple[int, int], int] = {}
+    bytes_of: Dict[Tuple[int, int], Tuple[int, int]] = {}
+    for status in _files(folder):
+        file = (status.st_dev, status.st_ino)
+        links[file] = links.get(file, 0) + 1
+        bytes_of[file] = (status.st_blocks * 512, status.st_nlink)
+    return sum(
+        size for file, (size, all_links) in bytes_of.items() if not own or links[file] == all_links
+    )
+
+
+def _files(folder: str) -> Iterator[os.stat_result]:
     stack = [folder]
     while stack:
         try:
@@ -166,11 +166,7 @@ def _size(folder: str) -> int:
                 for each in found:
                     if each.is_dir(follow_symlinks=False):
                         stack.append(each.path)
-                        continue
-                    status = each.stat(follow_symlinks=False)
-                    if (status.st_dev, status.st_ino) not in seen:
-                        seen.add((status.st_dev, status.st_ino))
-                        sizes[""] += status.st_blocks * 512
+                    else:
+                        yield each.stat(follow_symlinks=False)
         except OSError:
-            continue
-    return sizes[""]
+            continue  # gone meanwhile

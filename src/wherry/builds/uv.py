@@ -96,8 +96,9 @@ def _pip(folder: str, talk: Talk) -> List[str]:
 
 
 def variables(cache: Cache) -> Dict[str, str]:
-    """Nothing of the user's own uv set-up but where packages come from."""
+    """The node's settings for pip tell where packages come from, if none for uv do."""
     return {
+        **_indexes(),
         "UV_CACHE_DIR": cache.path("uv"),
         "UV_PYTHON_INSTALL_DIR": cache.path("pythons"),
         "UV_NO_PROGRESS": "1",
@@ -106,6 +107,25 @@ def variables(cache: Cache) -> Dict[str, str]:
         "UV_PREVIEW_FEATURES": "pylock",
         "NO_COLOR": "1",
     }
+
+
+def _indexes() -> Dict[str, str]:
+    known = {
+        "UV_DEFAULT_INDEX": ("UV_INDEX_URL", os.environ.get("PIP_INDEX_URL", "")),
+        "UV_INDEX": ("UV_EXTRA_INDEX_URL", os.environ.get("PIP_EXTRA_INDEX_URL", "")),
+        "UV_FIND_LINKS": ("UV_FIND_LINKS", _there(os.environ.get("PIP_FIND_LINKS", ""))),
+    }
+    return {
+        name: value
+        for name, (older, value) in known.items()
+        if value and not os.environ.get(name) and not os.environ.get(older)
+    }
+
+
+def _there(places: str) -> str:
+    """uv, unlike pip, does not pass over a folder that is not there."""
+    found = [each for each in places.split() if "://" in each or os.path.isdir(each)]
+    return ",".join(found)
 
 
 def fetch_python(uv: str, cache: Cache, request: str, talk: Talk) -> Optional[str]:
