@@ -10,13 +10,14 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from wherry.core.records import Experiment, Run, RunFile, Workspace
+from wherry.core.records import Environment, Experiment, Run, RunFile, Workspace
 
 from .access import PREFIX
 
 _RECORDS: dict[str, Any] = {
     "Workspace": Workspace,
     "Experiment": Experiment,
+    "Environment": Environment,
     "Run": Run,
     "RunFile": RunFile,
 }
@@ -48,6 +49,10 @@ _UNDER_PREFIX = {
     f"POST {_WORKSPACE}/experiments": _record("Experiment"),
     f"GET {_WORKSPACE}/experiments/{{name}}": _record("Experiment"),
     f"PATCH {_WORKSPACE}/experiments/{{name}}": _record("Experiment"),
+    f"GET {_WORKSPACE}/environments": _items(_record("Environment")),
+    f"POST {_WORKSPACE}/environments": _record("Environment"),
+    f"GET {_WORKSPACE}/environments/{{environment}}": _items(_record("Environment")),
+    f"GET {_WORKSPACE}/environments/{{environment}}/versions/{{version}}": _record("Environment"),
     f"POST {_WORKSPACE}/snapshots": _SNAPSHOT,
     f"POST {_WORKSPACE}/runs": _record("Run"),
     f"GET {_WORKSPACE}/runs": _items(_record("Run"), next_cursor=_MAYBE_TEXT),

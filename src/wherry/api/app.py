@@ -24,6 +24,7 @@ from wherry.core.version import API, VERSION
 
 from . import (
     description,
+    environments,
     files,
     limits,
     problems,
@@ -79,7 +80,7 @@ def create_app(plane: Plane, *, reconcile: bool = True) -> FastAPI:
     app.state.uploads = CapacityLimiter(_UPLOADS)
     app.state.stopping = threading.Event()
     problems.install(app)
-    for module in (server, workspaces, runs, files, snapshots, tracking):
+    for module in (server, workspaces, environments, runs, files, snapshots, tracking):
         app.include_router(module.router)
     app.include_router(server.open_router)
     app.include_router(view.router)

@@ -75,9 +75,22 @@ class PythonSection(Body):
 
 
 class EnvironmentBody(Body):
+    """An interpreter; or a specification of what to prepare; or a reference to a registered one."""
+
     name: Text = ""
+    version: Key = ""
     python: PythonSection = Field(default_factory=PythonSection)
     environment_variables: dict[Str, Str] = Field(default_factory=dict)
+    specification: dict[str, Any] | None = None
+    reference: Key | None = None
+
+
+class NewEnvironment(Body):
+    name: Str
+    version: Key | None = None
+    description: Text = ""
+    tags: Labels = Field(default_factory=dict)
+    specification: dict[str, Any]
 
 
 class ResourcesBody(Body):

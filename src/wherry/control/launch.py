@@ -47,6 +47,7 @@ def describe(
         snapshot=snapshot,
         argv=argv(spec),
         env={**names, **_user_variables(spec), **_devices(place)},
+        environment=_environment(spec),
         time_limit_s=spec.max_run_duration_s,
         grace_s=plane.settings.cancel_grace_s,
     )
@@ -96,6 +97,14 @@ def _names(plane: Plane, run: Any) -> dict[str, str]:
         "MLFLOW_EXPERIMENT_NAME": run.experiment,
         "MLFLOW_RUN_ID": run.id,
     }
+
+
+def _environment(spec: RunSpec) -> dict[str, Any] | None:
+    """What the node prepares before the command starts."""
+    wanted = spec.environment
+    if wanted.specification is None:
+        return None
+    return {"name": wanted.name, "version": wanted.version, **wanted.specification}
 
 
 def _user_variables(spec: RunSpec) -> dict[str, str]:

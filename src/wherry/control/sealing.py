@@ -1,6 +1,7 @@
-"""Values of environment variables as the database keeps them: sealed with the server's key.
+"""Secrets as the database keeps them: sealed with the server's key.
 
-Their names stay readable, in their place. What was sealed for one run opens for no other.
+They are the values of environment variables, whose names stay readable in their place, and the
+password of an image's registry. What was sealed for one run opens for no other.
 """
 
 from __future__ import annotations
@@ -24,40 +25,53 @@ _VARIABLES = "environment_variables"
 _FORM = "1."
 _NONCE_BYTES = 12
 _HIDDEN = "(hidden)"
-_LOST = "(sealed with another key)"
+LOST = "(sealed with another key)"
 
 
 class UnsealError(LaunchRefusedError):
-    """A run's environment variables were sealed with another key than the server has."""
+    """What is secret was sealed with another key than the server has."""
 
 
 def sealed(secret: bytes, run_id: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """The specification without any variable's value in clear."""
-    given, own = spec["environment"][_VARIABLES], spec[_VARIABLES]
-    if not given and not own:
+    """The specification without any variable's value, and any password, in clear."""
+    given, own, password = spec["environment"][_VARIABLES], spec[_VARIABLES], _password(spec)
+    if not given and not own and not password:
         return spec
-    nonce = os.urandom(_NONCE_BYTES)
-    data = _cipher(secret).encrypt(nonce, json.dumps([given, own]).encode(), run_id.encode())
-    kept = _with(spec, dict.fromkeys(given, ""), dict.fromkeys(own, ""))
-    return {**kept, SEALED: _FORM + b64encode(nonce + data).decode()}
+    values = [given, own, password] if password else [given, own]
+    kept = _with(spec, dict.fromkeys(given, ""), dict.fromkeys(own, ""), password and "")
+    return {**kept, SEALED: seal(secret, run_id, values)}
 
 
 def opened(secret: bytes, run_id: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     """The specification as it was submitted."""
     if SEALED not in spec:
         return dict(spec)
-    from cryptography.exceptions import InvalidTag
-
-    data = b64decode(spec[SEALED].removeprefix(_FORM))
-    nonce, rest = data[:_NONCE_BYTES], data[_NONCE_BYTES:]
     try:
-        given, own = json.loads(_cipher(secret).decrypt(nonce, rest, run_id.encode()))
-    except InvalidTag:
+        given, own, *others = unseal(secret, run_id, spec[SEALED])
+    except UnsealError:
         raise UnsealError(
             f"the environment variables of run {run_id} were sealed with another key",
             hint="put back the secret.key that belongs to this database, or submit the run again",
         ) from None
-    return _with(spec, given, own)
+    return _with(spec, given, own, others[0] if others else None)
+
+
+def seal(secret: bytes, owner: str, values: Any) -> str:
+    """Values as text that opens with the same key, for the same owner."""
+    nonce = os.urandom(_NONCE_BYTES)
+    data = _cipher(secret).encrypt(nonce, json.dumps(values).encode(), owner.encode())
+    return _FORM + b64encode(nonce + data).decode()
+
+
+def unseal(secret: bytes, owner: str, text: str) -> Any:
+    from cryptography.exceptions import InvalidTag
+
+    data = b64decode(text.removeprefix(_FORM))
+    nonce, rest = data[:_NONCE_BYTES], data[_NONCE_BYTES:]
+    try:
+        return json.loads(_cipher(secret).decrypt(nonce, rest, owner.encode()))
+    except InvalidTag:
+        raise UnsealError from None
 
 
 def shown(secret: bytes, run_id: str, spec: Mapping[str, Any], *, values: bool) -> dict[str, Any]:
@@ -66,7 +80,7 @@ def shown(secret: bytes, run_id: str, spec: Mapping[str, Any], *, values: bool) 
         try:
             return opened(secret, run_id, spec)
         except UnsealError:
-            return _covered(spec, _LOST)
+            return _covered(spec, LOST)
     return _covered(spec, _HIDDEN)
 
 
@@ -87,16 +101,40 @@ def _clear(spec: Mapping[str, Any]) -> bool:
 
 def _covered(spec: Mapping[str, Any], text: str) -> dict[str, Any]:
     given, own = spec.get("environment", {}).get(_VARIABLES, {}), spec.get(_VARIABLES, {})
-    return _with(spec, dict.fromkeys(given, text), dict.fromkeys(own, text))
+    password = None if _password(spec) is None else text
+    return _with(spec, dict.fromkeys(given, text), dict.fromkeys(own, text), password)
 
 
 def _with(
-    spec: Mapping[str, Any], given: Mapping[str, str], own: Mapping[str, str]
+    spec: Mapping[str, Any],
+    given: Mapping[str, str],
+    own: Mapping[str, str],
+    password: str | None,
 ) -> dict[str, Any]:
     environment = {**spec.get("environment", {}), _VARIABLES: dict(given)}
+    if password is not None:
+        wanted = environment["specification"]
+        environment["specification"] = with_password(wanted, password)
     changed = {**spec, "environment": environment, _VARIABLES: dict(own)}
     changed.pop(SEALED, None)
     return changed
+
+
+def with_password(environment: Mapping[str, Any], password: str) -> dict[str, Any]:
+    """The specification of an environment with this password of its registry."""
+    docker = environment["docker"]
+    registry = {**docker["registry"], "password": password}
+    return {**environment, "docker": {**docker, "registry": registry}}
+
+
+def password_of(environment: Mapping[str, Any]) -> str | None:
+    docker = environment.get("docker") or {}
+    password: str | None = (docker.get("registry") or {}).get("password")
+    return password
+
+
+def _password(spec: Mapping[str, Any]) -> str | None:
+    return password_of((spec.get("environment") or {}).get("specification") or {})
 
 
 @lru_cache(maxsize=4)

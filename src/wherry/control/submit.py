@@ -8,9 +8,11 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from wherry.core.environments import unprepared
 from wherry.core.errors import (
     ComputeTargetException,
     NotFoundError,
+    RunConfigurationException,
     UserErrorException,
     WherryError,
 )
@@ -23,7 +25,7 @@ from wherry.core.specs import RunSpec
 from wherry.drivers.base import Preflight
 from wherry.store import runs, snapshots, workspaces
 
-from . import launch, sealing
+from . import environments, launch, sealing
 from . import snapshots as trees
 from .plane import Plane
 
@@ -34,7 +36,7 @@ def submit(
     plane: Plane, workspace_name: str, fields: Mapping[str, Any], who: str
 ) -> tuple[Run, bool]:
     """The run, and whether this call made it: a known ``submission_key`` finds the first one."""
-    spec = RunSpec.parse(fields)
+    spec = RunSpec.parse(environments.resolved(plane, workspace_name, fields))
     problem = _problem(plane, spec)
     with plane.write() as connection:
         workspace = workspaces.get(connection, workspace_name)
@@ -60,7 +62,7 @@ def _problem(plane: Plane, spec: RunSpec) -> WherryError | None:
 
 def plan(plane: Plane, workspace_name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """What ``submit`` would execute, storing nothing."""
-    spec = RunSpec.parse(fields)
+    spec = RunSpec.parse(environments.resolved(plane, workspace_name, fields))
     with plane.database.read() as connection:
         workspaces.get(connection, workspace_name)
     driver = check(plane, spec, dry_run=True)
@@ -140,8 +142,10 @@ def check(plane: Plane, spec: RunSpec, *, dry_run: bool = False) -> Any:
             f"the script {spec.script!r} is not in the snapshot",
             hint="script is a path inside source_directory; an ignore file may leave it out",
         )
+    _check_environment(spec)
     if isinstance(driver, Preflight):
-        interpreter = spec.environment.interpreter_path or None
+        prepared = spec.environment.specification is not None
+        interpreter = None if prepared else spec.environment.interpreter_path or None
         refusal = driver.refuse(spec.resources, interpreter if spec.script else None)
         if refusal:
             raise UserErrorException(
@@ -150,6 +154,17 @@ def check(plane: Plane, spec: RunSpec, *, dry_run: bool = False) -> Any:
                 "shows what there is",
             )
     return driver
+
+
+def _check_environment(spec: RunSpec) -> None:
+    wanted = spec.environment
+    what = unprepared(wanted.specification) if wanted.specification is not None else ""
+    if what:
+        raise RunConfigurationException(
+            f"environment {wanted.name or 'unnamed'!r} asks for {what}, which this version cannot "
+            "prepare",
+            hint="name an interpreter that has what the script needs",
+        )
 
 
 def _insert(

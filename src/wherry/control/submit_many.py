@@ -8,12 +8,14 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from wherry.core.environments import canonical
 from wherry.core.errors import WherryError
 from wherry.core.ids import new_uuid
 from wherry.core.records import Workspace
 from wherry.core.specs import RunSpec
 from wherry.store import runs, workspaces
 
+from . import environments
 from .plane import Plane
 from .submit import check, check_snapshot, new_row, properties_of, root_of
 
@@ -22,7 +24,10 @@ def submit_many(
     plane: Plane, workspace_name: str, many: Sequence[Mapping[str, Any]], who: str
 ) -> list[tuple[str, bool]]:
     """The run of each, in order, and whether this call made it. All of them are stored, or none."""
-    specs = [_numbered(place, RunSpec.parse, fields) for place, fields in enumerate(many)]
+    specs = [
+        _numbered(place, _parsed, plane, workspace_name, fields)
+        for place, fields in enumerate(many)
+    ]
     _check_all(plane, specs)
     keys = [spec.submission_key or new_uuid() for spec in specs]
     with plane.database.read() as connection:
@@ -31,6 +36,10 @@ def submit_many(
     for target in {spec.target for spec in specs}:
         plane.hint_queued(target)
     return made
+
+
+def _parsed(plane: Plane, workspace_name: str, fields: Mapping[str, Any]) -> RunSpec:
+    return RunSpec.parse(environments.resolved(plane, workspace_name, fields))
 
 
 def _numbered(place: int, act: Any, *arguments: Any) -> Any:
@@ -46,7 +55,7 @@ def _check_all(plane: Plane, specs: Sequence[RunSpec]) -> None:
     """What is alike is looked at once."""
     seen = set()
     for place, spec in enumerate(specs):
-        wanted = spec.environment.interpreter_path
+        wanted = canonical([spec.environment.interpreter_path, spec.environment.specification])
         alike = (spec.target, spec.snapshot_id, spec.script, wanted, spec.resources)
         if alike not in seen:
             _numbered(place, check, plane, spec)

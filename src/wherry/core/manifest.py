@@ -19,7 +19,8 @@ class Manifest:
     ``server`` is the address to report to. ``server_file``, where the node shares the server's
     file system, names a JSON file whose ``url`` is the server's present address. ``server_id`` is
     in every answer of this server: what answers without it is another one. ``snapshot`` is the
-    snapshot itself where it is small: a tar in base64.
+    snapshot itself where it is small: a tar in base64. ``environment`` is what must be prepared
+    (``core/environments.py``), with its name and version; None where an interpreter is there.
     """
 
     run_id: str
@@ -32,6 +33,7 @@ class Manifest:
     snapshot_id: str = ""
     snapshot: str = ""
     env: Dict[str, str] = field(default_factory=dict)
+    environment: Optional[Dict[str, Any]] = None
     time_limit_s: Optional[float] = None
     grace_s: float = 10.0
     version: int = VERSION

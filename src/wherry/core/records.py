@@ -35,6 +35,23 @@ class Experiment(Record):
 
 
 @dataclass(frozen=True)
+class Environment(Record):
+    """A version of an environment. ``notice`` says what it stands in for."""
+
+    name: str
+    version: str
+    workspace: str
+    description: str
+    tags: Dict[str, str]
+    specification: Dict[str, Any]
+    hash: str
+    curated: bool
+    created_by: str
+    created_at: datetime
+    notice: Optional[str] = None
+
+
+@dataclass(frozen=True)
 class Run(Record):
     """A run as anyone may see it. ``status`` is the shown one: it may be ``CancelRequested``."""
 

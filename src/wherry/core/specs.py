@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Union
 
+from .environments import parse as parse_environment
 from .errors import UserErrorException
 from .ids import check_name, check_run_id
 from .resources import Resources
@@ -14,11 +15,17 @@ MAX_RUN_DURATION_S = 30 * 24 * 3600
 
 @dataclass(frozen=True)
 class EnvironmentSpec:
-    """What must be installed. Here: an interpreter that the user manages."""
+    """What must be there: an interpreter that the user manages, or what ``specification`` says.
+
+    A specification (``core/environments.py``) is for packages and containers; ``version`` is that
+    of the registered environment that it was.
+    """
 
     name: str = ""
     interpreter_path: str = ""
     environment_variables: Dict[str, str] = field(default_factory=dict)
+    version: str = ""
+    specification: Optional[Dict[str, Any]] = None
 
     @classmethod
     def parse(cls, fields: Optional[Mapping[str, Any]]) -> EnvironmentSpec:
@@ -32,7 +39,23 @@ class EnvironmentSpec:
             environment_variables=_strings(
                 "environment.environment_variables", fields.get("environment_variables")
             ),
+            version=str(fields.get("version") or ""),
+            specification=_specification(fields),
         )
+
+
+def _specification(fields: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
+    given = fields.get("specification")
+    if given is None:
+        return None
+    spec = parse_environment(given, f"environment {fields.get('name') or 'unnamed'!r}")
+    unwanted = [name for name in ("name", "version", "variables") if name in spec]
+    if unwanted:
+        raise UserErrorException(
+            f"environment.specification says {unwanted[0]!r}, which is said beside it",
+            hint="write name, version and environment_variables into environment itself",
+        )
+    return spec
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,15 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, Mapping, Optional, Union
 
+import wherry  # the lazy surface: see run.py
+
+from ..core.environments import LATEST, check_version
+from ..core.errors import UserErrorException
+from ..core.ids import check_name
 from . import environment_directory, environment_sources
+from .client import quote
 from .conda_dependencies import CondaDependencies
+from .console import say
 from .environment_sections import (
     ContainerRegistry,
     DockerBuildContext,
@@ -14,8 +21,9 @@ from .environment_sections import (
     PythonSection,
     SparkSection,
 )
-from .environment_spec import fill
+from .environment_spec import fill, kept, specification
 from .section import Section
+from .values import texts
 
 
 class Environment(Section):
@@ -30,6 +38,7 @@ class Environment(Section):
 
     >>> env = Environment("sklearn")
     >>> env.python.conda_dependencies.add_conda_package("scikit-learn=1.5")
+    >>> env.register(ws)
     """
 
     def __init__(self, name: str = "") -> None:
@@ -43,6 +52,7 @@ class Environment(Section):
         self.inferencing_stack_version: Optional[str] = None
         self.environment_variables: Dict[str, Any] = {}
         self._inference: Dict[str, Any] = {}
+        self._registered: Optional[str] = None
         self._seal()
 
     @staticmethod
@@ -136,13 +146,61 @@ class Environment(Section):
         environment.python.user_managed_dependencies = False
         return environment
 
+    @staticmethod
+    def get(
+        workspace: wherry.Workspace,
+        name: str,
+        version: Optional[str] = None,
+        label: Optional[str] = None,
+    ) -> Environment:
+        """A registered or curated environment; without a version the newest.
+
+        >>> env = Environment.get(ws, "Wherry-sklearn")
+        >>> env = Environment.get(ws, "train", version="3")
+        """
+        if version is not None and label is not None:
+            raise UserErrorException("both a version and a label are given", hint="give one")
+        if label is not None and label != LATEST:
+            raise UserErrorException(
+                f"environment {name!r} has no label {label!r}", hint="the label is latest"
+            )
+        wanted = LATEST if version in (None, LATEST) else check_version(version)
+        where = f"{_path(workspace, name)}/versions/{quote(wanted)}"
+        return _from_record(workspace._client.get(where))
+
+    @staticmethod
+    def list(workspace: wherry.Workspace) -> Dict[str, Environment]:
+        """The newest version of every environment by name, curated ones among them.
+
+        >>> for name, env in Environment.list(ws).items():
+        ...     print(name, env.python.conda_dependencies.serialize_to_string())
+        """
+        items = workspace._client.get(_path(workspace))["items"]
+        return {record["name"]: _from_record(record) for record in items}
+
+    def register(self, workspace: wherry.Workspace) -> Environment:
+        """Keep it in the workspace; what is there already gets no second version.
+
+        >>> env.register(ws).version
+        '1'
+        """
+        body = {
+            "name": check_name("environment", self.name),
+            "version": self.version if self.version != self._registered else None,
+            "description": self.description or "",
+            "tags": texts("tags", self.tags),
+            "specification": kept(specification(self), workspace.take_snapshot),
+        }
+        record = workspace._client.post(_path(workspace), json=body, retry=True)
+        return _from_record(record)
+
     def clone(self, new_name: str) -> Environment:
         """A copy under another name, which is not registered."""
         import copy
 
         other = copy.deepcopy(self)
         other.name = new_name
-        other.version = None
+        other.version = other._registered = None
         return other
 
     def save_to_directory(self, path: Any, overwrite: bool = False) -> None:
@@ -171,3 +229,19 @@ def from_spec(fields: Optional[Mapping[str, Any]]) -> Environment:
         fill(environment, fields["specification"])
     environment.environment_variables = dict(fields.get("environment_variables") or {})
     return environment
+
+
+def _from_record(record: Mapping[str, Any]) -> Environment:
+    environment = Environment(record["name"])
+    fill(environment, record["specification"])
+    environment.version = environment._registered = record["version"]
+    environment.description = record.get("description") or ""
+    environment.tags = dict(record.get("tags") or {})
+    if record.get("notice"):
+        say(record["notice"])
+    return environment
+
+
+def _path(workspace: wherry.Workspace, name: Optional[str] = None) -> str:
+    every = f"/workspaces/{quote(workspace.name)}/environments"
+    return every if name is None else f"{every}/{quote(check_name('environment', name))}"

@@ -36,6 +36,7 @@ def load_environment(path: Any) -> Environment:
     """The environment that a YAML file of Azure ML's v2 describes.
 
     >>> env = load_environment("environment.yml")
+    >>> env.register(ws)
     """
     where = os.fspath(path)
     value, lines = yaml_text.parse_with_lines(

@@ -12,6 +12,7 @@ from ..core.settings import Settings
 from .batch import Progress
 from .client import Client, quote
 from .console import say
+from .environment_spec import kept
 from .git import GitFacts
 from .script_run_config import ScriptRunConfig
 from .sent_trees import WORTH_KEEPING, SentTree, SentTrees
@@ -40,6 +41,8 @@ def submit(
     """
     spec = {**config.to_spec(), **_labels(labels), "experiment": experiment}
     (spec,), snapshot = _captured(config.source_directory, [spec], settings)
+    registry = Registry(client, workspace, settings)
+    spec = _with_context(spec, registry, settings)
 
     def send() -> Dict[str, Any]:
         whole = {**spec, "snapshot_id": snapshot.id}  # what was sent may differ from the capture
@@ -48,7 +51,7 @@ def submit(
         )
         return answer
 
-    return _with_snapshots(Registry(client, workspace, settings), [snapshot], progress, send)
+    return _with_snapshots(registry, [snapshot], progress, send)
 
 
 def submit_many(
@@ -61,7 +64,10 @@ def submit_many(
 ) -> List[str]:
     """The ids of the new runs. Each folder is captured once; all runs are stored, or none."""
     given = {**_labels(labels), "experiment": experiment}
-    specs: List[Dict[str, Any]] = [{**config.to_spec(), **given} for config in configs]
+    registry = Registry(client, workspace, settings)
+    specs: List[Dict[str, Any]] = [
+        _with_context({**config.to_spec(), **given}, registry, settings) for config in configs
+    ]
     by_folder: Dict[str, List[int]] = {}
     for place, config in enumerate(configs):
         by_folder.setdefault(os.path.abspath(config.source_directory), []).append(place)
@@ -79,7 +85,6 @@ def submit_many(
         answer = client.post(path, json={"runs": specs}, retry=True)
         return [item["id"] for item in answer["items"]]
 
-    registry = Registry(client, workspace, settings)
     return _with_snapshots(registry, list(snapshots.values()), None, send)
 
 
@@ -100,6 +105,22 @@ def _captured(
         for spec in specs
     ]
     return found, snapshot
+
+
+def _with_context(spec: Dict[str, Any], registry: Registry, settings: Settings) -> Dict[str, Any]:
+    """With the folder that an image is built from, if there is one, sent as a snapshot."""
+    environment = spec["environment"]
+    if not environment.get("specification"):
+        return spec
+
+    def keep(folder: str) -> str:
+        snapshot = capture(folder, settings, [])
+        if not registry.knows(snapshot.id):
+            registry.register(snapshot)
+        return snapshot.id
+
+    wanted = kept(environment["specification"], keep)
+    return {**spec, "environment": {**environment, "specification": wanted}}
 
 
 def _with_snapshots(

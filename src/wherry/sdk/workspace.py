@@ -11,6 +11,7 @@ from . import config_file, display, listing
 from .client import Client, quote
 from .compute_target import ComputeTarget, ComputeTargets
 from .connection import connect
+from .environment import Environment
 from .experiment import Experiment
 from .restore import restore
 from .run import Run
@@ -190,6 +191,11 @@ class Workspace:
             record["name"]: self._experiment(record)
             for record in self._experiment_records(archived=False)
         }
+
+    @property
+    def environments(self) -> Dict[str, Environment]:
+        """The newest version of every environment by name, curated ones among them."""
+        return Environment.list(self)
 
     def write_config(self, path: Any = None, file_name: Optional[str] = None) -> None:
         """Write ``.azureml/config.json`` below ``path``, for ``from_config`` to find.

@@ -11,7 +11,7 @@ from wherry.core.version import VERSION
 
 from .database import Database
 
-HEAD = "0004"
+HEAD = "0005"
 _LOCK = 0x57686572
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import Connection, bindparam, delete, exists, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from .tables import runs, snapshots
+from .tables import environments, runs, snapshots
 
 _HAS = select(snapshots.c.id).where(
     snapshots.c.workspace_id == bindparam("workspace"), snapshots.c.id == bindparam("snapshot")
@@ -53,8 +53,12 @@ def every_id(connection: Connection) -> set[str]:
 
 
 def remove_unused(connection: Connection, before: datetime) -> None:
-    """Those older than ``before`` that no run was made from."""
+    """Those older than ``before`` that no run and no environment was made from."""
     used = exists().where(
         runs.c.snapshot_id == snapshots.c.id, runs.c.workspace_id == snapshots.c.workspace_id
     )
-    connection.execute(delete(snapshots).where(snapshots.c.created_at < before, ~used))
+    built = exists().where(
+        environments.c.context_id == snapshots.c.id,
+        environments.c.workspace_id == snapshots.c.workspace_id,
+    )
+    connection.execute(delete(snapshots).where(snapshots.c.created_at < before, ~used, ~built))

@@ -89,6 +89,27 @@ snapshots = Table(
     Column("created_at", Timestamp, nullable=False),
 )
 
+environments = Table(
+    "environments",
+    metadata,
+    Column("seq", _RowId, primary_key=True, autoincrement=True),
+    Column("workspace_id", ForeignKey("workspaces.id"), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("version", String(255), nullable=False),
+    Column("spec", JSON, nullable=False),
+    # What the version promises, by the server's key: it may hold a password.
+    Column("fingerprint", String(64), nullable=False),
+    Column("hash", String(64), nullable=False),
+    Column("context_id", String(64)),
+    Column("description", Text, nullable=False, default=""),
+    Column("tags", JSON, nullable=False),
+    Column("created_by", String(255), nullable=False, default=""),
+    Column("created_at", Timestamp, nullable=False),
+    UniqueConstraint("workspace_id", "name", "version"),
+    Index("ix_environments_workspace_id_name_seq", "workspace_id", "name", "seq"),
+    Index("ix_environments_context_id", "context_id"),
+)
+
 runs = Table(
     "runs",
     metadata,

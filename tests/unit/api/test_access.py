@@ -77,6 +77,8 @@ class World:
         named = {
             "workspace": "w",
             "name": "e" if "experiments" in path else "user_logs/std_log.txt",
+            "environment": "Wherry-minimal",
+            "version": "1",
             "run_id": self.run,
             "snapshot_id": self.snapshot,
             "other_id": self.snapshot,

@@ -207,6 +207,7 @@ def test_what_an_older_version_stored_is_sealed_on_start(tmp_path: Path) -> None
 def _as_an_older_version(plane: Plane, run_id: str) -> None:
     with plane.database.write() as connection:
         connection.execute(update(t.runs).where(t.runs.c.id == run_id), {"spec": spec(**VARIABLES)})
+        connection.execute(text("DROP TABLE IF EXISTS environments"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0003'"))
 
 

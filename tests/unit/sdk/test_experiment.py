@@ -285,6 +285,7 @@ def test_containers_and_packages_are_refused_in_one_sentence(
 ) -> None:
     fake.requests.clear()
     config.run_config.environment.docker.enabled = True
+    config.run_config.environment.docker.base_image = "python:3.11-slim"
     with pytest.raises(RunConfigurationException, match="a container, which this version cannot"):
         experiment.submit(config)
     assert fake.requests == []

@@ -1,0 +1,51 @@
+"""Environments over HTTP: register, list, show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wherry.control import environments
+from wherry.core.environments import LATEST
+
+from .bodies import NewEnvironment
+from .deps import CallerDep, PlaneDep
+from .guard import guarded_router
+from .plain_json import PlainJSON
+
+router = guarded_router("environments")
+
+
+@router.get("/workspaces/{workspace}/environments")
+def list_environments(workspace: str, plane: PlaneDep) -> dict[str, Any]:
+    """The newest version of every environment, curated ones among them."""
+    return {"items": [each.to_dict() for each in environments.every(plane, workspace)]}
+
+
+@router.post(
+    "/workspaces/{workspace}/environments",
+    status_code=201,
+    response_class=PlainJSON,
+    responses={200: {"description": "The version that has this content already."}},
+)
+def register_environment(
+    workspace: str, body: NewEnvironment, plane: PlaneDep, caller: CallerDep
+) -> PlainJSON:
+    """Keep an environment as the next version, or as the one that is named."""
+    record, created = environments.register(plane, workspace, body.model_dump(), caller.name)
+    return PlainJSON(record.to_dict(), status_code=201 if created else 200)
+
+
+@router.get("/workspaces/{workspace}/environments/{environment}")
+def list_versions(workspace: str, environment: str, plane: PlaneDep) -> dict[str, Any]:
+    """All versions of an environment, the newest first."""
+    found = environments.versions(plane, workspace, environment)
+    return {"items": [each.to_dict() for each in found]}
+
+
+@router.get("/workspaces/{workspace}/environments/{environment}/versions/{version}")
+def show_environment(
+    workspace: str, environment: str, version: str, plane: PlaneDep
+) -> dict[str, Any]:
+    """One version of an environment; ``latest`` is the newest."""
+    wanted = None if version == LATEST else version
+    return environments.show(plane, workspace, environment, wanted).to_dict()

@@ -1,0 +1,252 @@
+"""Environments of a workspace: registered once for each content, found by version or label."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from wherry.core.environments import (
+    LATEST,
+    check_version,
+    content_hash,
+    fingerprint_text,
+    parse,
+)
+from wherry.core.errors import ConflictError, NotFoundError, UserErrorException
+from wherry.core.ids import check_name
+from wherry.core.nearest import suggest
+from wherry.core.records import Environment, Workspace
+from wherry.store import environments, snapshots, workspaces
+
+from . import curated, sealing
+from .plane import Plane
+
+_AZURE_PREFIX = "azureml:"
+
+
+def register(
+    plane: Plane, workspace_name: str, fields: Mapping[str, Any], who: str
+) -> tuple[Environment, bool]:
+    """The version with this content, and whether this call made it."""
+    name = check_name("environment", fields["name"])
+    if curated.is_reserved(name):
+        raise UserErrorException(
+            f"the name {name!r} is kept for curated environments",
+            hint="choose one that does not begin with Wherry- or AzureML-",
+        )
+    where = f"environment {name!r}"
+    version = fields.get("version")
+    version = None if version is None else check_version(version, where)
+    spec = {
+        key: value
+        for key, value in parse(fields["specification"], where).items()
+        if key not in ("name", "version")
+    }
+    with plane.write() as connection:
+        workspace = workspaces.get(connection, workspace_name)
+        environments.lock(connection, workspace)
+        found = _existing(plane, connection, workspace, name, version, spec)
+        if found is not None:
+            return _record(plane, workspace, found), False
+        version = version or environments.next_version(connection, workspace, name)
+        row = _row(plane, connection, workspace, spec, {**fields, "name": name, "version": version})
+        environments.add(connection, {**row, "created_by": who[:255], "created_at": plane.now()})
+        added = environments.find(connection, workspace, name, version)
+        assert added is not None
+        return _record(plane, workspace, added), True
+
+
+def every(plane: Plane, workspace_name: str) -> list[Environment]:
+    """The newest version of every name, curated ones last."""
+    with plane.database.read() as connection:
+        workspace = workspaces.get(connection, workspace_name)
+        found = environments.newest(connection, workspace)
+    own = [_record(plane, workspace, row, sealing.LOST) for row in found]
+    return own + curated.newest(workspace_name)
+
+
+def versions(plane: Plane, workspace_name: str, name: str) -> list[Environment]:
+    """All versions of a name, the newest first."""
+    with plane.database.read() as connection:
+        workspace = workspaces.get(connection, workspace_name)
+        if curated.is_reserved(name):
+            return curated.versions(workspace_name, name) or [
+                curated.get(workspace_name, name, None)
+            ]
+        found = environments.versions(connection, workspace, name)
+        if not found:
+            raise _missing(connection, workspace, name, None)
+    return [_record(plane, workspace, row, sealing.LOST) for row in found]
+
+
+def show(plane: Plane, workspace_name: str, name: str, version: str | None) -> Environment:
+    """One version; without one the newest."""
+    with plane.database.read() as connection:
+        workspace = workspaces.get(connection, workspace_name)
+        if curated.is_reserved(name):
+            return curated.get(workspace_name, name, version)
+        row = environments.find(connection, workspace, name, version)
+        if row is None:
+            raise _missing(connection, workspace, name, version)
+    return _record(plane, workspace, row)
+
+
+def referred(plane: Plane, workspace_name: str, reference: str) -> Environment:
+    """What ``name:version``, ``name@latest`` or ``name`` means, with ``azureml:`` before or not."""
+    text = reference.removeprefix(_AZURE_PREFIX)
+    name, colon, version = text.partition(":")
+    name, at, label = (name, "", "") if colon else text.partition("@")
+    if (at and label != LATEST) or (colon and not version):
+        raise UserErrorException(
+            f"{reference!r} names no environment", hint="write name:version or name@latest"
+        )
+    check_name("environment", name)
+    wanted = version if colon and version != LATEST else None
+    return show(plane, workspace_name, name, wanted)
+
+
+def resolved(plane: Plane, workspace_name: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields of a run with what its environment's reference means now.
+
+    The run keeps that, whatever is registered later. Its own variables come before those of the
+    environment.
+    """
+    asked = fields.get("environment") or {}
+    if not asked.get("reference"):
+        return fields
+    found = referred(plane, workspace_name, asked["reference"])
+    spec = dict(found.specification)
+    variables = {**spec.pop("variables", {}), **(asked.get("environment_variables") or {})}
+    python = spec["python"]
+    environment = {
+        "name": found.name,
+        "version": found.version,
+        "python": {"interpreter_path": python.get("interpreter") or ""},
+        "environment_variables": variables,
+        "specification": spec,
+    }
+    return {**fields, "environment": environment}
+
+
+def _existing(
+    plane: Plane,
+    connection: Connection,
+    workspace: Workspace,
+    name: str,
+    version: str | None,
+    spec: Mapping[str, Any],
+) -> Row[Any] | None:
+    fingerprint = _fingerprint(plane, spec)
+    if version is None:
+        return environments.same(connection, workspace, name, fingerprint)
+    row = environments.find(connection, workspace, name, version)
+    if row is not None and row.fingerprint != fingerprint:
+        raise ConflictError(
+            f"environment {name!r} has a version {version!r} already, with another content",
+            hint="a version never changes: leave it out, and the next one is taken",
+        )
+    return row
+
+
+def _row(
+    plane: Plane,
+    connection: Connection,
+    workspace: Workspace,
+    spec: dict[str, Any],
+    fields: Mapping[str, Any],
+) -> dict[str, Any]:
+    context = (spec.get("docker") or {}).get("context")
+    if context and not snapshots.has(connection, workspace.id, context, lock=True):
+        raise NotFoundError(
+            f"workspace {workspace.name!r} has no snapshot {context!r} to build an image from",
+            hint="register the snapshot of the build context first",
+        )
+    return {
+        "workspace_id": workspace.id,
+        "name": fields["name"],
+        "version": fields["version"],
+        "spec": _sealed(plane, _owner(workspace.id, fields["name"], fields["version"]), spec),
+        "fingerprint": _fingerprint(plane, spec),
+        "hash": content_hash(spec),
+        "context_id": context,
+        "description": fields.get("description") or "",
+        "tags": dict(fields.get("tags") or {}),
+    }
+
+
+def _record(
+    plane: Plane, workspace: Workspace, row: Row[Any], lost: str | None = None
+) -> Environment:
+    """``lost`` stands for what another key has sealed; without it that is an error."""
+    owner = _owner(workspace.id, row.name, row.version)
+    return Environment(
+        name=row.name,
+        version=row.version,
+        workspace=workspace.name,
+        description=row.description,
+        tags=row.tags,
+        specification=_opened(plane, owner, row.spec, lost),
+        hash=row.hash,
+        curated=False,
+        created_by=row.created_by,
+        created_at=row.created_at,
+    )
+
+
+def _missing(
+    connection: Connection, workspace: Workspace, name: str, version: str | None
+) -> NotFoundError:
+    known = [row.version for row in environments.versions(connection, workspace, name)]
+    if known:
+        return NotFoundError(
+            f"environment {name!r} has no version {version!r}",
+            hint=f"it has {', '.join(known[:10])}{', ...' if len(known) > 10 else ''}",
+        )
+    names = [row.name for row in environments.newest(connection, workspace)]
+    names += [record.name for record in curated.newest(workspace.name)]
+    return NotFoundError(
+        f"workspace {workspace.name!r} has no environment {name!r}{suggest(name, names)}",
+        hint="wherry environment list shows those that there are",
+    )
+
+
+def _fingerprint(plane: Plane, spec: Mapping[str, Any]) -> str:
+    return hmac.digest(plane.secret, fingerprint_text(spec).encode(), "sha256").hex()
+
+
+def _owner(workspace_id: str, name: str, version: str) -> str:
+    return f"environment {workspace_id} {name} {version}"
+
+
+def _sealed(plane: Plane, owner: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """Without any variable's value, and any password, in clear."""
+    variables, password = spec.get("variables") or {}, sealing.password_of(spec)
+    if not variables and not password:
+        return spec
+    kept = sealing.with_password(spec, "") if password else dict(spec)
+    if variables:
+        kept["variables"] = dict.fromkeys(variables, "")
+    return {**kept, sealing.SEALED: sealing.seal(plane.secret, owner, [variables, password])}
+
+
+def _opened(plane: Plane, owner: str, spec: Mapping[str, Any], lost: str | None) -> dict[str, Any]:
+    found = dict(spec)
+    text = found.pop(sealing.SEALED, None)
+    if text is None:
+        return found
+    try:
+        variables, password = sealing.unseal(plane.secret, owner, text)
+    except sealing.UnsealError:
+        if lost is None:
+            raise sealing.UnsealError(
+                "the variables of this environment were sealed with another key",
+                hint="put back the secret.key that belongs to this database, or register it again",
+            ) from None
+        variables = dict.fromkeys(found.get("variables") or {}, lost)
+        password = None if sealing.password_of(found) is None else lost
+    if variables:
+        found["variables"] = variables
+    return sealing.with_password(found, password) if password else found
