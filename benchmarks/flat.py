@@ -22,7 +22,7 @@ from benchmarks.measure import PYTHON, Row, scratch
 from benchmarks.past import ELSEWHERE, WORKSPACE, Past, fill
 from benchmarks.postgres import postgres
 from wherry.blobs.folder import FolderLogStore
-from wherry.control.reports import log_key
+from wherry.control import run_logs
 
 SIZES = (100, 10_000, 100_000)
 ROUNDS = 31
@@ -249,4 +249,4 @@ def _write_logs(home: Path, past: Past) -> None:
     home.mkdir(parents=True, mode=0o700)
     logs = FolderLogStore(home / "logs")
     for run_id, attempt_id in past.attempts.items():
-        logs.append(log_key(run_id, attempt_id), 0, _LOG)
+        logs.append(run_logs.key(run_id, attempt_id), 0, _LOG)

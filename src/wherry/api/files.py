@@ -12,7 +12,7 @@ from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import PathConvertor, register_url_convertor
 
-from wherry.control import files, reports
+from wherry.control import files, reports, run_logs
 from wherry.control.plane import Plane
 from wherry.core.errors import NotFoundError, UserErrorException
 from wherry.core.lifecycle import Status
@@ -38,6 +38,7 @@ register_url_convertor("name", _Name())
 MAX_LOG_PIECE = 4 << 20
 _READ = 256 << 10
 _MAX_OFFSET = 2**63 - 1
+_MADE = (Status.RUNNING, Status.FINALIZING)
 Offset = Annotated[int, Query(ge=0, le=_MAX_OFFSET)]
 
 
@@ -54,7 +55,7 @@ def read_file(run_id: str, path: str, request: Request, plane: PlaneDep) -> Resp
         file = plane.blobs.open(stored.digest)
         return read_range(file, stored.size, wanted)
     with plane.database.read() as connection:
-        key = files.log_of(connection, run_id, path)
+        key = files.log_of(plane, connection, run_id, path)
     return StreamingResponse(_log_pieces(plane, key), media_type="application/octet-stream")
 
 
@@ -103,25 +104,26 @@ async def write_log(
     request: Request,
     plane: PlaneDep,
 ) -> dict[str, int]:
-    if name != reports.STD_LOG:
+    if not run_logs.known(name):
         raise UserErrorException(f"there is no log {name!r} to write")
 
-    store = partial(reports.append_log, plane, run_id, attempt, offset)
+    store = partial(reports.append_log, plane, run_id, attempt, offset, name=name)
     return {"size": await with_whole_body(request, MAX_LOG_PIECE, store)}
 
 
 def _look(plane: Plane, run_id: str, name: str) -> tuple[bool, str | None]:
-    """Whether the run has ended, and the key of its log if there is one yet.
+    """Whether nothing more is to come, and the key of the run's log if there is one yet.
 
     In this order, so that what was written before the end is seen after it.
     """
     with plane.database.read() as connection:
         run = runs.get(connection, run_id)
-        ended = Status(run.status).terminal
+        status = Status(run.status)
+        ended = status.terminal or (name == run_logs.BUILD_LOG and status in _MADE)
         try:
-            return ended, files.log_of(connection, run_id, name)
+            return ended, files.log_of(plane, connection, run_id, name)
         except NotFoundError:
-            if run.target is None or name != reports.STD_LOG:
+            if run.target is None or not run_logs.known(name):
                 raise
             return ended, None
 

@@ -162,7 +162,7 @@ def _awaited(
             return None
         run = shown(request, runs.record(connection, rows.get(connection, run_id)))
         if ended:
-            run["log_names"] = log_names(connection, run_id)
+            run["log_names"] = log_names(plane, connection, run_id)
     return run
 
 

@@ -11,8 +11,8 @@ from wherry.core.lifecycle import Observation, Phase
 from wherry.drivers.base import Driver, Handle
 from wherry.store import attempts, runs
 
+from . import run_logs
 from .plane import Plane
-from .reports import log_key
 
 CALM = timedelta(seconds=5)
 AFTER = timedelta(seconds=2)
@@ -91,4 +91,4 @@ class Clearing:
                     attempts.remove(connection, [attempt.run_id])
                     deleted.append(attempt)
         for attempt in deleted:  # whoever deleted the run may have been killed before its log went
-            self._plane.logs.remove(log_key(attempt.run_id, attempt.id))
+            run_logs.remove(self._plane, attempt.run_id, attempt.id)

@@ -13,9 +13,9 @@ from sqlalchemy import Connection
 from wherry.drivers.base import Driver, Reporting
 from wherry.store import attempts
 
+from . import run_logs
 from .exits import exit_record
 from .plane import Plane
-from .reports import log_key
 from .settle import settle
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ def deliver(
     """Settle the attempt; ``noted`` is new about it, too. If its run is gone, nothing stays."""
     attempt = attempts.find(connection, delivery.attempt_id)
     if attempt is None or attempt.run_id != delivery.run_id:
-        plane.logs.remove(log_key(delivery.run_id, delivery.attempt_id))
+        run_logs.remove(plane, delivery.run_id, delivery.attempt_id)
         return
     changes: dict[str, Any] = {**noted, "heartbeat_at": plane.now()}
     if attempt.exit is None:
@@ -57,7 +57,7 @@ def _received(plane: Plane, report: Mapping[str, Any]) -> Delivery | None:
         exit = dict(exit_record(report["exit"]).__dict__)
         data = b64decode(report["log"])
         if data:
-            plane.logs.append(log_key(run_id, attempt_id), 0, data)
+            plane.logs.append(run_logs.key(run_id, attempt_id), 0, data)
             plane.changed(run_id)
     except Exception:  # anybody may write to a pipe, and disks may be full
         log.exception("a report that was handed over cannot be taken")

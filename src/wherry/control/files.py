@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -12,8 +11,9 @@ from wherry.core.records import RunFile
 from wherry.core.snapshots import check_path
 from wherry.store import attempts, files, runs
 
+from . import run_logs
 from .plane import Plane
-from .reports import STD_LOG, log_key
+from .run_logs import STD_LOG
 
 _MAX_NAME_BYTES = 1024
 _LOG_FOLDERS = ("user_logs", "system_logs", "azureml-logs", "logs")
@@ -62,7 +62,7 @@ def every(plane: Plane, run_id: str) -> list[RunFile]:
     with plane.database.read() as connection:
         run = runs.get(connection, run_id)
         stored = files.every(connection, run_id)
-        logs = _logs(connection, run_id)
+        logs = _logs(plane, connection, run_id)
     listed = [
         RunFile(name, plane.logs.size(key), "", run.ended_at or plane.now())
         for name, key in logs.items()
@@ -70,10 +70,10 @@ def every(plane: Plane, run_id: str) -> list[RunFile]:
     return sorted([*stored, *listed], key=lambda file: file.path)
 
 
-def log_names(connection: Connection, run_id: str) -> list[str]:
+def log_names(plane: Plane, connection: Connection, run_id: str) -> list[str]:
     """What ``get_details()`` calls log files."""
     stored = files.paths_below(connection, run_id, *_LOG_FOLDERS)
-    return sorted([*stored, *_logs(connection, run_id)])
+    return sorted([*stored, *_logs(plane, connection, run_id)])
 
 
 def find(plane: Plane, run_id: str, path: str) -> RunFile | None:
@@ -83,9 +83,9 @@ def find(plane: Plane, run_id: str, path: str) -> RunFile | None:
         return files.find(connection, run_id, path)
 
 
-def log_of(connection: Connection, run_id: str, name: str) -> str:
+def log_of(plane: Plane, connection: Connection, run_id: str, name: str) -> str:
     """The key of a log in the log store."""
-    logs = _logs(connection, run_id)
+    logs = _logs(plane, connection, run_id)
     key = logs.get(_ALIASES.get(name, name))
     if key is None:
         raise NotFoundError(
@@ -95,12 +95,5 @@ def log_of(connection: Connection, run_id: str, name: str) -> str:
     return key
 
 
-def _logs(connection: Connection, run_id: str) -> dict[str, str]:
-    """The last attempt's log has the plain name; earlier ones are kept beside it."""
-    tries: list[Any] = attempts.of_run(connection, run_id)
-    named: dict[str, str] = {}
-    for attempt in tries[:-1]:
-        named[f"user_logs/attempt_{attempt.number}/std_log.txt"] = log_key(run_id, attempt.id)
-    if tries:
-        named[STD_LOG] = log_key(run_id, tries[-1].id)
-    return named
+def _logs(plane: Plane, connection: Connection, run_id: str) -> dict[str, str]:
+    return run_logs.named(plane, run_id, attempts.of_run(connection, run_id))

@@ -20,14 +20,13 @@ from wherry.core.text import clean
 from wherry.drivers.base import Driver, Handle, Health, Reporting, Rescuer
 from wherry.store import attempts, leases, runs
 
-from . import attempt_tokens, launch
+from . import attempt_tokens, launch, run_logs
 from .admission import Admission, Admitted
 from .clearing import Clearing
 from .deliveries import Delivery, deliver, receive
 from .exits import exit_record
 from .hearing import CANCELED, GONE
 from .plane import ABSENCE, Plane
-from .reports import log_key
 from .settle import finish, settle
 from .wakeup import Wakeup
 
@@ -366,7 +365,7 @@ class Reconciler:
 
     def _collect_log(self, attempt: Any) -> None:
         """Fetch what the runner could not push any more."""
-        key = log_key(attempt.run_id, attempt.id)
+        key = run_logs.key(attempt.run_id, attempt.id)
         handle = Handle(attempt.handle)
         while True:
             size = self._plane.logs.size(key)

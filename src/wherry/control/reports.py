@@ -15,11 +15,11 @@ from wherry.core.metrics import TAG, Logged, parse_lines
 from wherry.core.text import clean
 from wherry.store import attempts, runs, tracking
 
+from . import run_logs
 from .exits import exit_record
 from .plane import Plane
 from .settle import finish, settle
 
-STD_LOG = "user_logs/std_log.txt"
 _MAX_NAME_BYTES = 2000
 
 
@@ -47,17 +47,20 @@ def report(plane: Plane, attempt_id: str, fields: Mapping[str, Any]) -> dict[str
     return {"cancel": settled.cancel_requested}
 
 
-def append_log(plane: Plane, run_id: str, attempt_id: str, offset: int, data: bytes) -> int:
+def append_log(
+    plane: Plane,
+    run_id: str,
+    attempt_id: str,
+    offset: int,
+    data: bytes,
+    name: str = run_logs.STD_LOG,
+) -> int:
     if offset == 0:  # a log that is begun; what comes later finds it, or a gap
         with plane.database.read() as connection:
             runs.get(connection, run_id)
-    size = plane.logs.append(log_key(run_id, attempt_id), offset, data)
+    size = plane.logs.append(run_logs.key(run_id, attempt_id, name), offset, data)
     plane.changed(run_id)
     return size
-
-
-def log_key(run_id: str, attempt_id: str) -> str:
-    return f"{run_id}/{attempt_id}"
 
 
 def append_spool(plane: Plane, run_id: str, stream: str, offset: int, data: bytes) -> int:
@@ -96,6 +99,7 @@ def _changes(fields: Mapping[str, Any]) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     if fields.get("stage") is not None:
         changes["stage"] = Stage(fields["stage"]).value
+        changes["detail"] = clean(str(fields.get("message") or ""))
     if fields.get("exit") is not None:
         changes["exit"] = dict(exit_record(fields["exit"]).__dict__)
     return changes

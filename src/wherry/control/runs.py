@@ -13,9 +13,9 @@ from wherry.core.nearest import suggest
 from wherry.core.records import Page, Run
 from wherry.store import attempts, files, listing, runs, tracking, workspaces
 
+from . import run_logs
 from .exits import error_fields
 from .plane import Plane
-from .reports import log_key
 from .settle import finish
 from .waiting import explain
 
@@ -150,4 +150,4 @@ def remove(plane: Plane, run_id: str) -> None:
         attempts.remove(connection, ids)
         runs.remove(connection, rows)
     for attempt in tries:
-        plane.logs.remove(log_key(attempt.run_id, attempt.id))
+        run_logs.remove(plane, attempt.run_id, attempt.id)

@@ -86,7 +86,7 @@ def _active(connection: Connection, row: Any, status: Status) -> str:
     return {
         Status.PROVISIONING: f"waiting for a node of target {row.target!r}{told}",
         Status.STARTING: f"waiting for target {row.target!r} to start it{told}",
-        Status.PREPARING: "its files and environment are being prepared",
+        Status.PREPARING: trouble or "its files and environment are being prepared",
         Status.RUNNING: "the script is running",
         Status.FINALIZING: "the script has ended; its logs and outputs are being stored",
         Status.NOT_RESPONDING: f"its node has not been heard of for a while; still looking{told}",

@@ -15,6 +15,7 @@ from .folder import Folder, tell
 from .handover import hand_over
 from .light import TYPE_CHECKING, become_subreaper, signal, suppress
 from .outputs import WATCHED, Outputs, Sweeper
+from .preparation import AS_IT_IS, make_ready, to_be_made
 from .rescue import outlive
 from .shipping import AwayError, RejectedError, Shipper, quote
 from .verdict import READ_BACK, conclude
@@ -100,6 +101,7 @@ class _Attempt:
         )
         self._outputs = Outputs(self._file_shipper, str(manifest["run_id"]), folder)
         self._sweeper = Sweeper(self._outputs)
+        self._ready = AS_IT_IS
 
     def run(self) -> bool:
         """Whether all was handed over and nothing of the attempt is left with this process."""
@@ -112,6 +114,7 @@ class _Attempt:
             tree.kill(tree.members(os.getpid(), os.getpid()))
             record = _without_start(SetupError(f"the runner failed: {error!r}"))
             _tell_trace()
+        self._ready.close()
         log = self._short_log()
         if log is not None:
             self._folder.write_exit(record, handed_over=True)
@@ -147,6 +150,15 @@ class _Attempt:
             raise SetupError(f"the attempt's folder cannot be used: {error}") from None
         finally:
             self._signals.on_ask = None
+        if to_be_made(self._manifest):
+            self._make_ready()
+
+    def _make_ready(self) -> None:
+        """The environment, found or made."""
+        ready = make_ready(self._manifest, self._folder, self._courier.say, self._signals)
+        if ready is None:
+            raise CanceledError
+        self._ready = ready
 
     def _make_watched(self) -> None:
         """The folders that are kept are there for the command, as Azure ML has them."""
@@ -185,11 +197,17 @@ class _Attempt:
     def _execute(self) -> Dict[str, Any]:
         """Start the command, watch it to its end, and make up its exit record."""
         manifest, folder, signals = self._manifest, self._folder, self._signals
-        env = command_environment(dict(os.environ), manifest, folder.path, self._library)
+        inherited = {**os.environ, **self._ready.variables}
+        env = command_environment(inherited, manifest, folder.path, self._library)
         kills = MemoryKills()
-        command = process.start(
-            list(manifest["argv"]), env, folder.work, folder.log, subreaper=become_subreaper()
-        )
+        with self._ready.shared():
+            command = process.start(
+                self._ready.argv(manifest),
+                env,
+                folder.work,
+                folder.log,
+                subreaper=become_subreaper(),
+            )
         started_at, began = time.time(), time.monotonic()
         if not command.ended_within(_SHORT_S, signals):
             self._attend()
@@ -229,7 +247,8 @@ class _Attempt:
         self._folder.keep_exit()
         self._signals.on_ask = self._hurry
         self._courier.finalizing()
-        self._courier.finish({**record, "warnings": self._sweeper.finish()})
+        warnings = [*self._ready.notices, *self._sweeper.finish()]
+        self._courier.finish({**record, "warnings": warnings})
         while not self._courier.done:
             self._signals.wait(_HEARTBEAT_S)
 

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Mapping, Optional, Set
 
 LOG_NAME = "user_logs/std_log.txt"
+BUILD_LOG_NAME = "azureml-logs/20_image_build_log.txt"
 
 _SHORTEST_S = 0.05
 _LONGEST_S = 0.1
 _HEARTBEAT_S = 5.0
 _NOTICED_S = 0.1
+_SAID_S = 0.3
 _AT_ONCE = 16 << 20
 _SHORT = 64 << 10
 
@@ -42,7 +44,8 @@ class Courier:
         self._folder = folder
         self._on_cancel = on_cancel
         self._on_done = on_done
-        self._stage = "running"
+        self._stage = self._told_stage = "running"
+        self._message = ""
         self._silent = True
         self.started = False
         self._exit: Optional[Dict[str, Any]] = None
@@ -54,6 +57,20 @@ class Courier:
 
     def start(self) -> None:
         """For a command that has run for long enough to be told of."""
+        if self.started:
+            self._stage, self._message, self._beat_at = "running", "", 0.0
+        else:
+            self._start()
+
+    def say(self, sentence: str) -> None:
+        """How far the environment is that is being made."""
+        self._message = sentence
+        self._beat_at = min(self._beat_at, time.monotonic() + _SAID_S)
+        if not self.started:
+            self._stage = "preparing"
+            self._start()
+
+    def _start(self) -> None:
         if not self.done:
             self.started = True
             _thread.start_new_thread(self._run, ())
@@ -86,7 +103,7 @@ class Courier:
         while True:
             record = self._exit  # read first: whatever is there afterwards was there before it
             if time.monotonic() >= self._beat_at and not (record and self._silent):
-                self._report(stage=self._stage)
+                self._report_stage()
             if record is not None and self._report_with_log(record):
                 return
             before = self._shipper.sent_bytes
@@ -100,12 +117,22 @@ class Courier:
             pause = _SHORTEST_S if moved else min(pause * 1.2, _LONGEST_S)
             self._wake.acquire(timeout=pause)
 
+    def _report_stage(self) -> None:
+        stage, message = self._stage, self._message
+        if stage != self._told_stage:  # whoever follows the build has all of it before its end
+            while self._ship_build_log():
+                pass
+        self._told_stage = stage
+        self._report(stage=stage, message=message)
+
     def _report_with_log(self, record: Dict[str, Any]) -> bool:
         """The end of the log goes along with the record if it is short and all else is sent."""
         tail = self._shipper.log_tail(
             self._run_id, LOG_NAME, self._attempt_id, self._folder.log, _SHORT
         )
-        if tail is None or LOG_NAME in self._refused or self._ship_spools():
+        if tail is None or LOG_NAME in self._refused:
+            return False
+        if self._ship_build_log() or self._ship_spools():
             return False
         fields: Dict[str, Any] = {"exit": record}
         offset, data = tail
@@ -121,7 +148,11 @@ class Courier:
 
     def _ship(self) -> int:
         """A bounded share of what is new, so that signs of life go on; what is left."""
-        return self._ship_stream(LOG_NAME, self._folder.log) + self._ship_spools()
+        built = self._ship_build_log()
+        return built + self._ship_stream(LOG_NAME, self._folder.log) + self._ship_spools()
+
+    def _ship_build_log(self) -> int:
+        return self._ship_stream(BUILD_LOG_NAME, self._folder.build_log)
 
     def _ship_spools(self) -> int:
         return sum(self._ship_stream(name, path) for name, path in self._folder.spools())
@@ -130,7 +161,7 @@ class Courier:
         if name in self._refused:
             return 0
         try:
-            if name == LOG_NAME:
+            if name in (LOG_NAME, BUILD_LOG_NAME):
                 return self._shipper.put_log(self._run_id, name, self._attempt_id, path, _AT_ONCE)
             return self._shipper.put_spool(self._run_id, name, path, _AT_ONCE)
         except RejectedError as error:

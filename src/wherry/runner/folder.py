@@ -28,6 +28,7 @@ class Folder:
         self.path = os.path.abspath(path)
         self.work = f"{self.path}/work"
         self.log = f"{self.path}/std_log.txt"
+        self.build_log = f"{self.path}/build_log.txt"
         self.spool = f"{self.path}/spool"
         self.files = f"{self.path}/files"
         self.runner_log = f"{self.path}/runner.log"

@@ -13,8 +13,8 @@ import pytest
 
 from tests.unit.control.crashing import Crash, CrashingWorld, Fuse
 from tests.unit.control.test_reconciler import Clock, World, clock
-from wherry.control import runs
-from wherry.control.reports import log_key, report
+from wherry.control import run_logs, runs
+from wherry.control.reports import report
 
 __all__ = ["clock"]
 
@@ -211,6 +211,6 @@ def _check(world: CrashingWorld, run_id: str) -> None:
     assert [each.number for each in made] == [1] or (
         not made and world.status(run_id) == "Canceled"
     )
-    logs = [world.plane.logs.read(log_key(run_id, each.id), 0, 1000) for each in made]
+    logs = [world.plane.logs.read(run_logs.key(run_id, each.id), 0, 1000) for each in made]
     assert logs in ([TEXT.encode()], [b""], [])
     assert any(logs) or world.status(run_id) != "Completed"
