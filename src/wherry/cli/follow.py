@@ -6,13 +6,12 @@ import sys
 from typing import Any, Dict
 
 from ..sdk.client import quote
-from ..sdk.handle import TERMINAL
+from ..sdk.handle import EARLY, TERMINAL
 from ..sdk.run import Run
 from .ending import RUN_FAILED, Detached, Failure
 from .run_view import duration, verdict
 from .session import Session, reading
 
-_EARLY = frozenset({"NotStarted", "Queued", "Provisioning", "Starting"})
 _PATIENCE_S = 1.0
 _SLICE_S = 30.0
 
@@ -84,7 +83,7 @@ class Output:
 def _wait_for_turn(session: Session, run: Run) -> None:
     """Say what the run waits for, when it has to wait."""
     seen, told = str(run.record["status"]), ""
-    while seen in _EARLY:
+    while seen in EARLY:
         record = _next(session, run.id, seen, _PATIENCE_S)
         message = str(record.get("message") or "")
         if record["status"] == seen and message != told:

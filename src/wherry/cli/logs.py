@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Optional
 
 import click
 
+from ..sdk.handle import BUILD_LOG, STD_LOG
 from .command import Command, argument_for_run, pass_session, whole_number_option
 from .session import Session
 
@@ -22,13 +23,17 @@ _GUESS = 200
         "wherry logs -f 3f2a9c01",
         "wherry logs -n 20 baseline",
         "wherry logs 3f2a9c01 > output.txt",
+        "wherry logs --build",
     ],
 )
 @argument_for_run(required=False)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
 @whole_number_option("-n", "--lines", help="Only the last lines.")
+@click.option("--build", is_flag=True, help="What was said while its environment was made.")
 @pass_session
-def logs(session: Session, run_id: Optional[str], follow: bool, lines: Optional[int]) -> None:
+def logs(
+    session: Session, run_id: Optional[str], follow: bool, lines: Optional[int], build: bool
+) -> None:
     """Show what a run has printed.
 
     Without an id it is the newest run. The output comes as it was written, both streams in order.
@@ -38,14 +43,15 @@ def logs(session: Session, run_id: Optional[str], follow: bool, lines: Optional[
     from . import follow as following
 
     run = session.run(run_id)
-    size = log_size(run)
-    offset = tail_offset(run, size or 0, lines) if lines is not None else 0
-    if not follow:
-        if size is None:
-            session.say(f"run {run.id} has printed nothing yet")
+    name = BUILD_LOG if build else STD_LOG
+    size = log_size(run, name)
+    offset = tail_offset(run, size or 0, lines, name) if lines is not None else 0
+    if build or not follow:
+        if size is None and not follow:
+            session.say(f"run {run.id} has {'built' if build else 'printed'} nothing yet")
             return
         output = following.Output()
-        run.stream_logs(output.write, follow=False, offset=offset)
+        run.stream_logs(output.write, name=name, follow=follow, offset=offset)
         output.end_line()
         return
     if not run_id:
@@ -54,15 +60,13 @@ def logs(session: Session, run_id: Optional[str], follow: bool, lines: Optional[
     following.conclude(session, record, shown=True)
 
 
-def log_size(run: Run) -> Optional[int]:
+def log_size(run: Run, name: str = STD_LOG) -> Optional[int]:
     """In bytes; None where there is no log."""
-    from ..sdk.handle import STD_LOG
-
-    sizes = [int(file["size"]) for file in run.list_files() if file["path"] == STD_LOG]
+    sizes = [int(file["size"]) for file in run.list_files() if file["path"] == name]
     return sizes[0] if sizes else None
 
 
-def tail_offset(run: Run, size: int, lines: int) -> int:
+def tail_offset(run: Run, size: int, lines: int, name: str = STD_LOG) -> int:
     """Where the last lines begin; reads no more of the end than it must."""
     if not lines or not size:
         return size
@@ -70,7 +74,7 @@ def tail_offset(run: Run, size: int, lines: int) -> int:
     while True:
         start = max(0, size - span)
         text = bytearray()
-        run.stream_logs(text.extend, follow=False, offset=start)
+        run.stream_logs(text.extend, name=name, follow=False, offset=start)
         found = _last_lines(bytes(text), lines)
         if found is not None or start == 0:
             return start + (found or 0)

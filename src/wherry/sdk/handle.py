@@ -9,7 +9,9 @@ from .client import Client, quote
 from .connection import connect
 
 TERMINAL = frozenset({"Completed", "Failed", "Canceled"})
+EARLY = frozenset({"NotStarted", "Queued", "Provisioning", "Starting", "Preparing"})
 STD_LOG = "user_logs/std_log.txt"
+BUILD_LOG = "azureml-logs/20_image_build_log.txt"
 
 
 class RunHandle:

@@ -20,7 +20,7 @@ from .console import say
 from .details import details, error_of
 from .environment import Environment, from_spec
 from .files import RunFiles
-from .handle import STD_LOG, TERMINAL
+from .handle import BUILD_LOG, EARLY, STD_LOG, TERMINAL
 from .interactive import ClientRecorder, begin, drive, release, why_failed
 from .labels import Labels
 from .offline import _OfflineRun
@@ -234,7 +234,8 @@ class Run(Labels, RunFiles):
     ) -> int:
         """Hand the bytes of a log to ``write`` as they come; how far it came, to resume there.
 
-        With ``follow`` it returns when the run has ended and every byte was handed over.
+        With ``follow`` it returns when the run has ended and every byte was handed over; that of a
+        build when the environment is made.
 
         >>> run.stream_logs(sys.stdout.buffer.write)
         """
@@ -245,11 +246,12 @@ class Run(Labels, RunFiles):
                     write(chunk)
                     offset += len(chunk)
             except NotFoundError:
-                if follow and name == STD_LOG:
+                if follow and name in (STD_LOG, BUILD_LOG):
                     return offset  # a client drives it, or it ended before it began
                 raise
             # A server that is being stopped ends the stream, too.
-            if not follow or (self._ended() and self._log_size(name) <= offset):
+            over = self._made if name == BUILD_LOG else self._ended
+            if not follow or (over() and self._log_size(name) <= offset):
                 return offset
 
     def get_metrics(
@@ -508,6 +510,9 @@ class Run(Labels, RunFiles):
 
     def _ended(self) -> bool:
         return self._refresh()["status"] in TERMINAL
+
+    def _made(self) -> bool:
+        return self._refresh()["status"] not in EARLY
 
     def _log_size(self, name: str) -> int:
         return sum(int(file["size"]) for file in self.list_files() if file["path"] == name)

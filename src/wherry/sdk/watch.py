@@ -8,10 +8,9 @@ from typing import Any, Dict
 from ..core.errors import ExperimentExecutionException
 from .console import LogText, echo, say
 from .details import failure
-from .handle import STD_LOG, TERMINAL
+from .handle import BUILD_LOG, EARLY, STD_LOG, TERMINAL
 
 _WAIT_S = 30.0
-_EARLY = ("NotStarted", "Queued", "Provisioning", "Starting")
 
 
 def wait(run: Any) -> Dict[str, Any]:
@@ -63,8 +62,11 @@ def _show_waiting(run: Any) -> None:
     """Say what the run waits for, when it has to wait for more than a second."""
     record = run._known()
     told = ""
-    while record["status"] in _EARLY:
+    while record["status"] in EARLY:
         seen = record["status"]
+        if seen == "Preparing":
+            _show_build(run)
+            return
         record = run._await(seen, 1.0)
         message = record.get("message") or ""
         if record["status"] == seen and message and message != told:
@@ -72,8 +74,28 @@ def _show_waiting(run: Any) -> None:
             echo(f"{seen}: {message}\n")
 
 
+def _show_build(run: Any) -> None:
+    """What is said while the environment is made, if it is."""
+    text = LogText()
+    shown = False
+
+    def show(data: bytes) -> None:
+        nonlocal shown
+        if not shown:
+            echo(_heading(BUILD_LOG))
+        shown = True
+        echo(text.feed(data))
+
+    run.stream_logs(show, name=BUILD_LOG)
+    echo(text.end())
+
+
+def _heading(name: str) -> str:
+    return f"\nStreaming {name}\n{'=' * (len(name) + 10)}\n\n"
+
+
 def _show_log(run: Any) -> None:
-    echo(f"\nStreaming {STD_LOG}\n{'=' * (len(STD_LOG) + 10)}\n\n")
+    echo(_heading(STD_LOG))
     text = LogText()
     run.stream_logs(lambda data: echo(text.feed(data)))
     echo(text.end())
