@@ -74,8 +74,6 @@ def needs_container(spec: Fields) -> bool:
 
 def unprepared(spec: Fields) -> str:
     """What the specification asks for that a node cannot prepare yet; empty if it can."""
-    if not is_user_managed(spec):
-        return "conda or pip packages to be installed"
     return "a container" if needs_container(spec) else ""
 
 

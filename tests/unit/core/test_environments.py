@@ -46,7 +46,7 @@ def test_kinds() -> None:
     assert needs_container(image)
     assert is_user_managed(image)
     assert unprepared(image) == "a container"
-    assert unprepared(spec()) == "conda or pip packages to be installed"
+    assert unprepared(spec()) == ""
     assert unprepared(parse({})) == ""
     assert not needs_container(parse({"docker": {"enabled": False, "image": "x"}}))
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from wherry import (
-    CondaDependencies,
     DockerConfiguration,
     Environment,
     Resources,
@@ -260,8 +259,6 @@ def test_what_cannot_be_done_yet_is_refused(source: Path, change: Any, said: str
 @pytest.mark.parametrize(
     ("section", "name", "value", "said"),
     [
-        ("python", "user_managed_dependencies", False, "conda or pip packages"),
-        ("python", "conda_dependencies", CondaDependencies(), "conda or pip packages"),
         ("docker", "base_image", "ubuntu", "a container"),
     ],
 )
