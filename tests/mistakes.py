@@ -51,8 +51,17 @@ JOBS = {
     "many.yml": "command: python train.py\nresources: {cpu: many}\n",
     "soon.yml": "command: python train.py\nlimits: {timeout: soon}\n",
     "curated.yml": "command: python train.py\nenvironment: azureml:sklearn-1.5@latest\n",
+    "packages.yml": "command: python train.py\nenvironment: {conda_file: conda.yml}\n",
     "mpi.yml": "command: python train.py\ndistribution: {type: mpi}\n",
     "tags.yml": "command: python train.py\ntags: {data: [1, 2]}\n",
+}
+ENVIRONMENTS = {
+    "pins.yml": "name: train\nconda_file:\n  dependencies:\n  - pip:\n    - pandas=2\n",
+    "image.yml": "name: train\nimage: [python]\n",
+    "nothing.yml": "name: train\n",
+    "field.yml": "name: train\ncondafile: conda.yml\n",
+    "missing.yml": "name: train\nconda_file: conda.yml\n",
+    "build.yml": "name: train\nbuild: {path: other}\n",
 }
 _WILD = {"N": r"\d+", "PID": r"\d+", "RUN": r"\S+", "PATH_TO_PYTHON": r"\S+"}
 _WAITING = ("wherry: starting the Wherry server", "wherry: waiting for the Wherry server")
@@ -166,7 +175,7 @@ class Here:
         self.folder = folder
         self.project = folder / "churn"
         self.project.mkdir()
-        for name, text in {**SCRIPTS, **JOBS}.items():
+        for name, text in {**SCRIPTS, **JOBS, **ENVIRONMENTS}.items():
             (self.project / name).write_text(text)
         (self.project / "other").mkdir()
         (self.project / "notes.txt").write_text("mine\n")

@@ -71,6 +71,13 @@ def _experiments(client: Client, session: Session) -> List[CompletionItem]:
     return [Item(each["name"]) for each in client.get(path, start=False)["items"]]
 
 
+def _environments(client: Client, session: Session) -> List[CompletionItem]:
+    from ..sdk.client import quote
+
+    path = f"/workspaces/{quote(_workspace(client, session))}/environments"
+    return [Item(each["name"]) for each in client.get(path, start=False)["items"]]
+
+
 def _workspace(client: Client, session: Session) -> str:
     return choose_workspace(session.settings, lambda: client).name
 
@@ -83,5 +90,6 @@ _KINDS: Dict[str, Callable[[Client, Session], List[CompletionItem]]] = {
     "runs": _runs,
     "workspaces": _workspaces,
     "experiments": _experiments,
+    "environments": _environments,
     "targets": _targets,
 }

@@ -95,8 +95,13 @@ def _configured(
     from .interpreter import choose, with_python
     from .source import experiment_of
 
-    environment = Environment()
-    environment.python.interpreter_path = choose(session, job.interpreter, active, job.target)
+    environment, command = job.environment, job.command
+    if isinstance(environment, str):
+        environment = Environment._referred(session.workspace, environment)
+    elif environment is None:
+        environment = Environment()
+        environment.python.interpreter_path = choose(session, job.interpreter, active, job.target)
+        command = with_python(job.command, environment.python.interpreter_path)
     run_config = RunConfiguration()
     run_config.environment_variables = job.variables
     labels = {
@@ -112,7 +117,7 @@ def _configured(
             compute_target=job.target,
             environment=environment,
             max_run_duration_seconds=job.timeout_s,
-            command=with_python(job.command, environment.python.interpreter_path),
+            command=command,
             resources=job.resources,
         )
         yield job.experiment or experiment_of(job.code or "."), config, labels

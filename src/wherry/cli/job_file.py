@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ..core.errors import UserErrorException
 from ..core.resources import Resources
 from .command import guess
 from .duration import parse_duration
+
+if TYPE_CHECKING:
+    from ..sdk.environment import Environment
 
 _FIELDS = (
     "$schema",
@@ -41,6 +44,7 @@ class Job(NamedTuple):
     command: str
     code: Optional[str]
     interpreter: Optional[str]
+    environment: Union[str, Environment, None]  # a reference, or what the file describes
     target: str
     experiment: Optional[str]
     display_name: str
@@ -54,21 +58,31 @@ class Job(NamedTuple):
 
 def read(path: str, changes: Sequence[str]) -> Job:
     """The job of a file, with what ``--set`` changes in it."""
-    fields = _load(path)
+    from .yaml_file import load_with_lines
+
+    fields, lines = load_with_lines(path, "a job")
     for change in changes:
-        _set(fields, change)
-    return parse(fields, os.path.dirname(os.path.abspath(path)), path)
+        set_field(fields, change)
+    return parse(fields, os.path.dirname(os.path.abspath(path)), path, lines)
 
 
-def parse(fields: Mapping[str, Any], folder: str, where: str) -> Job:
+def parse(
+    fields: Mapping[str, Any],
+    folder: str,
+    where: str,
+    lines: Optional[Mapping[Any, int]] = None,
+) -> Job:
     """``folder`` is what paths in the file are counted from."""
     _check_fields(fields, where)
+    environment = fields.get("environment")
+    plain = _is_plain(environment)
     inputs = _section(fields, "inputs", where)
     compute = str(fields.get("compute") or "local")
     return Job(
         command=_command(fields, inputs, where),
         code=_code(fields.get("code"), folder, where),
-        interpreter=_interpreter(fields.get("environment"), folder, where),
+        interpreter=_interpreter(environment, folder, where) if plain else None,
+        environment=None if plain else _environment(environment, folder, where, lines or {}),
         target=compute[len("azureml:") :] if compute.startswith("azureml:") else compute,
         experiment=_text(fields.get("experiment_name")),
         display_name=str(fields.get("display_name") or fields.get("name") or ""),
@@ -81,18 +95,7 @@ def parse(fields: Mapping[str, Any], folder: str, where: str) -> Job:
     )
 
 
-def _load(path: str) -> Dict[str, Any]:
-    from .yaml_file import load
-
-    fields = load(path)
-    if not isinstance(fields, dict):
-        raise UserErrorException(
-            f"{path} does not describe a job", hint="it needs at least a line 'command: ...'"
-        )
-    return fields
-
-
-def _set(fields: Dict[str, Any], change: str) -> None:
+def set_field(fields: Dict[str, Any], change: str) -> None:
     """``a.b=value``; the value is read as YAML, so numbers are numbers."""
     from .yaml_file import value_of
 
@@ -179,21 +182,15 @@ def _code(code: Any, folder: str, where: str) -> Optional[str]:
     return os.path.normpath(path)
 
 
-def _interpreter(environment: Any, folder: str, where: str) -> Optional[str]:
-    if environment is None:
-        return None
-    python = environment.get("python") if isinstance(environment, dict) else None
-    others = (
-        sorted(map(str, set(environment) - {"python", "name"}))
-        if isinstance(environment, dict)
-        else []
+def _is_plain(environment: Any) -> bool:
+    """Whether it names an interpreter and nothing else."""
+    return environment is None or (
+        isinstance(environment, dict) and set(environment) <= {"python", "name"}
     )
-    if python is None or others:
-        asked = repr(environment) if not others else f"a field {others[0]!r}"
-        raise UserErrorException(
-            f"{where}: this version cannot prepare an environment with {asked}",
-            hint="name an interpreter: environment: {python: {interpreter_path: /path/to/python}}",
-        )
+
+
+def _interpreter(environment: Any, folder: str, where: str) -> Optional[str]:
+    python = (environment or {}).get("python")
     if isinstance(python, dict):
         unknown = sorted(map(str, set(python) - {"interpreter_path"}))
         if unknown:
@@ -206,6 +203,22 @@ def _interpreter(environment: Any, folder: str, where: str) -> Optional[str]:
     beside = os.path.normpath(os.path.join(folder, text))
     is_beside = os.path.exists(beside) if os.sep in text else os.path.isdir(beside)
     return beside if text and is_beside else text or None
+
+
+def _environment(
+    environment: Any, folder: str, where: str, lines: Mapping[Any, int]
+) -> Union[str, Environment]:
+    from ..sdk.environment_yaml import from_fields
+
+    if isinstance(environment, str):
+        return environment
+    if not isinstance(environment, dict):
+        raise UserErrorException(
+            f"{where}: environment is {environment!r}",
+            hint="name one, such as azureml:train:3, or describe it: {conda_file: conda.yml}",
+        )
+    below = {at[1:]: line for at, line in lines.items() if at[:1] == ("environment",)}
+    return from_fields(environment, folder, where, below)
 
 
 def _resources(fields: Mapping[str, Any], where: str) -> Dict[str, Any]:

@@ -9,11 +9,11 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from wherry.core.environments import (
-    LATEST,
     check_version,
     content_hash,
     fingerprint_text,
     parse,
+    parse_reference,
 )
 from wherry.core.errors import ConflictError, NotFoundError, UserErrorException
 from wherry.core.ids import check_name
@@ -23,8 +23,6 @@ from wherry.store import environments, snapshots, workspaces
 
 from . import curated, sealing
 from .plane import Plane
-
-_AZURE_PREFIX = "azureml:"
 
 
 def register(
@@ -96,16 +94,8 @@ def show(plane: Plane, workspace_name: str, name: str, version: str | None) -> E
 
 def referred(plane: Plane, workspace_name: str, reference: str) -> Environment:
     """What ``name:version``, ``name@latest`` or ``name`` means, with ``azureml:`` before or not."""
-    text = reference.removeprefix(_AZURE_PREFIX)
-    name, colon, version = text.partition(":")
-    name, at, label = (name, "", "") if colon else text.partition("@")
-    if (at and label != LATEST) or (colon and not version):
-        raise UserErrorException(
-            f"{reference!r} names no environment", hint="write name:version or name@latest"
-        )
-    check_name("environment", name)
-    wanted = version if colon and version != LATEST else None
-    return show(plane, workspace_name, name, wanted)
+    name, version = parse_reference(reference)
+    return show(plane, workspace_name, check_name("environment", name), version)
 
 
 def resolved(plane: Plane, workspace_name: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import Any, Callable, Dict, List, Mapping, NoReturn, Sequence
+from typing import Any, Callable, Dict, List, Mapping, NoReturn, Optional, Sequence, Tuple
 
 from .errors import UserErrorException
 from .nearest import suggest
@@ -21,6 +21,7 @@ LATEST = "latest"
 RESOLVERS = ("auto", "rattler", "pypi")
 MAX_BYTES = 4 * 2**20
 _MAX_LEVELS = 20
+_SHARED = r"azureml://registries/[^/]+/environments/([^/]+)(?:/(?:versions|labels)/[^/]+)?/?"
 _VERSION = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}\Z"
 _DATE = r"\d{4}-\d{2}-\d{2}([T ][\d:.]+(Z|[+-]\d{2}:?\d{2})?)?\Z"
 _SHM_SIZE = r"\d+(\.\d+)?[bkmgBKMG]?\Z"
@@ -61,6 +62,25 @@ def check_version(version: Any, where: str = "the environment", name: str = "ver
             "use letters, digits, '-', '_' and '.', such as 3; 'latest' means the newest one",
         )
     return version
+
+
+def parse_reference(reference: str) -> Tuple[str, Optional[str]]:
+    """Name and version of what ``azureml:name:version``, ``name@latest`` or ``name`` means.
+
+    Without a version, and with the label latest, it is the newest one. An environment of Azure
+    ML's own registry (``azureml://registries/azureml/environments/...``) is a curated one.
+    """
+    shared = re.fullmatch(_SHARED, reference)
+    if shared:
+        return f"AzureML-{shared.group(1)}", None
+    text = reference[len("azureml:") :] if reference.startswith("azureml:") else reference
+    name, colon, version = text.partition(":")
+    if not colon:
+        name, at, label = text.partition("@")
+        version = LATEST if at and label == LATEST else "" if at else LATEST
+    if not name or not version or "/" in name:
+        _refuse(f"{_shown(reference)} names no environment", "write name:version or name@latest")
+    return name, None if version == LATEST else version
 
 
 def is_user_managed(spec: Fields) -> bool:

@@ -330,13 +330,13 @@ def lines_of(conda: Mapping[str, Any], lines: Mapping[Any, int]) -> Dict[str, in
     dependencies = conda.get("dependencies")
     for place, each in enumerate(dependencies if isinstance(dependencies, list) else []):
         if isinstance(each, str):
-            found.setdefault(each.strip(), lines[("dependencies", place)])
+            found.setdefault(each.strip(), lines.get(("dependencies", place), 0))
         elif isinstance(each, Mapping) and isinstance(each.get("pip"), list):
             for below, line in enumerate(each["pip"]):
                 if isinstance(line, str):
-                    at = lines[("dependencies", place, "pip", below)]
+                    at = lines.get(("dependencies", place, "pip", below), 0)
                     found.setdefault(line.strip(), at)
-    return found
+    return {line: at for line, at in found.items() if at}
 
 
 def _checked(conda: Mapping[str, Any], where: str, lines: Mapping[str, int]) -> Dict[str, Any]:

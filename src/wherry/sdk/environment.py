@@ -7,7 +7,7 @@ from typing import Any, Dict, Mapping, Optional, Union
 
 import wherry  # the lazy surface: see run.py
 
-from ..core.environments import LATEST, check_version
+from ..core.environments import LATEST, check_version, parse_reference
 from ..core.errors import UserErrorException
 from ..core.ids import check_name
 from . import environment_directory, environment_sources
@@ -177,6 +177,12 @@ class Environment(Section):
         """
         items = workspace._client.get(_path(workspace))["items"]
         return {record["name"]: _from_record(record) for record in items}
+
+    @staticmethod
+    def _referred(workspace: wherry.Workspace, reference: str) -> Environment:
+        """What a job file of v2 means by ``azureml:name:version`` and the like."""
+        name, version = parse_reference(reference)
+        return Environment.get(workspace, name, version)
 
     def register(self, workspace: wherry.Workspace) -> Environment:
         """Keep it in the workspace; what is there already gets no second version.

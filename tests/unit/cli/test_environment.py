@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Wherry
+
+FILE = """\
+$schema: https://azuremlschemas.azureedge.net/latest/environment.schema.json
+name: train
+description: for training
+conda_file:
+  dependencies:
+    - python=3.11
+    - pip: [pandas>=2]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    return tmp_path / "project"
+
+
+def test_from_a_file(wherry: Wherry, folder: Path) -> None:
+    (folder / "environment.yml").write_text(FILE)
+    made = wherry("environment", "create", "-f", "environment.yml")
+    assert (made.code, made.out) == (0, "")
+    assert "environment train version 1 is registered" in made.err
+    again = wherry("environment", "create", "-f", "environment.yml", "--query", "version", "-otsv")
+    assert again.out == "1\n"
+    changed = wherry("environment", "create", "-f", "environment.yml", "--set", "image=a:1")
+    assert "version 2" in changed.err
+    shown = wherry("environment", "show", "train", "-v", "1").out
+    assert "description  for training" in shown
+    assert "      - pandas>=2" in shown
+    record = json.loads(wherry("environment", "show", "-n", "train", "-o", "json").out)
+    assert record["specification"]["docker"]["image"] == "a:1"
+    assert record["specification"]["python"]["lines"] == {"python=3.11": 6, "pandas>=2": 7}
+
+
+def test_from_options(wherry: Wherry, folder: Path) -> None:
+    (folder / "conda.yml").write_text("dependencies: [numpy]\n")
+    (folder / "docker").mkdir()
+    (folder / "docker" / "Dockerfile").write_text("FROM python:3.11-slim\n")
+    create = ("environment", "create", "-n", "mine")
+    assert wherry(*create, "-c", "conda.yml", "--tag", "a=b", "-v", "7").code == 0
+    assert wherry(*create, "--image", "python:3.11", "--description", "D").code == 0
+    assert wherry(*create, "--build-context", "docker").code == 0
+    listed = json.loads(wherry("environment", "list", "-n", "mine", "-o", "json").out)
+    assert [each["version"] for each in listed] == ["9", "8", "7"]
+    assert listed[0]["specification"]["docker"]["dockerfile"] == "FROM python:3.11-slim\n"
+    assert len(listed[0]["specification"]["docker"]["context"]) == 64
+    assert listed[2]["tags"] == {"a": "b"}
+    table = wherry("environment", "list", "-n", "mine", "-r", "2").out.splitlines()
+    assert len(table) == 3
+    assert table[1].split()[:3] == ["mine", "9", "container"]
+
+
+def test_the_list_has_curated_ones(wherry: Wherry) -> None:
+    listed = wherry("environment", "list", "--query", "[?curated].name", "-o", "json").out
+    assert "Wherry-sklearn" in json.loads(listed)
+    shown = wherry("environment", "show", "AzureML-Minimal")
+    assert "AzureML-Minimal is Azure ML's; Wherry-minimal version 1" in shown.err
+    assert shown.out.startswith("name         Wherry-minimal\n")
+
+
+def test_a_password_is_not_shown(wherry: Wherry, plane: object, folder: Path) -> None:
+    from wherry.control import environments
+
+    registry = {"address": "r.io", "password": "geheim"}
+    spec = {"docker": {"enabled": True, "image": "r.io/a", "registry": registry}}
+    body = {"name": "mine", "specification": spec}
+    environments.register(plane, "w", body, "me")  # type: ignore[arg-type]
+    for command in (("show", "mine"), ("list", "-n", "mine"), ("list",)):
+        assert "geheim" not in wherry("environment", *command, "-o", "json").out
+        assert "geheim" not in wherry("environment", *command).out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("create", "-n", "a"), 2, "the environment says nothing to be there"),
+        (("create", "-i", "a"), 2, "the environment has no name"),
+        (("create", "-n", "a b", "-i", "a"), 1, "'a b' is not a valid environment name"),
+        (("create", "-n", "AzureML-x", "-i", "a"), 1, "kept for curated environments"),
+        (("create", "-n", "a", "-i", "a", "-v", "latest"), 1, "'latest' is no version"),
+        (("show",), 2, "no environment is named"),
+        (("show", "a", "-n", "b"), 2, "both NAME and --name"),
+        (("show", "a", "-v", "1", "-l", "latest"), 2, "both --version and --label"),
+        (("show", "a", "-l", "stable"), 2, "there is no label 'stable'"),
+        (("show", "Wherry-sklern"), 1, "did you mean 'Wherry-sklearn'"),
+        (("list", "-n", "nosuch"), 1, "workspace 'w' has no environment 'nosuch'"),
+    ],
+)
+def test_mistakes(wherry: Wherry, arguments: tuple[str, ...], code: int, said: str) -> None:
+    result = wherry("environment", *arguments)
+    assert (result.code, result.out) == (code, "")
+    assert said in result.err
+
+
+def test_a_mistake_in_the_file_names_its_line(wherry: Wherry, folder: Path) -> None:
+    (folder / "environment.yml").write_text(FILE.replace("pandas>=2", "pandas=2"))
+    result = wherry("environment", "create", "-f", "environment.yml")
+    assert result.code == 1
+    assert "environment.yml, line 7: 'pandas=2' is no pip requirement" in result.err
+    assert "pandas==2" in result.err
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ("azureml:nosuch:1", "workspace 'w' has no environment 'nosuch'"),
+        ("azureml:nosuch@stable", "names no environment"),
+        ("{conda_file: none.yml}", "there is no file"),
+        ("{conda_file: {dependencies: [{pip: [a=1]}]}}", "job.yml, line 2: 'a=1' is no pip"),
+        ("3", "environment is 3"),
+    ],
+)
+def test_environments_that_job_files_cannot_have(
+    wherry: Wherry, folder: Path, environment: str, said: str
+) -> None:
+    (folder / "job.yml").write_text(f"command: python train.py\nenvironment: {environment}\n")
+    result = wherry("job", "create", "-f", "job.yml")
+    assert (result.code, result.out) == (1, "")
+    assert said in result.err
+
+
+@pytest.mark.parametrize(
+    ("environment", "name", "said"),
+    [
+        ("azureml:Wherry-sklearn@latest", "Wherry-sklearn", ""),
+        ("Wherry-sklearn:1", "Wherry-sklearn", ""),
+        ("azureml:AzureML-Minimal:3", "Wherry-minimal", "AzureML-Minimal is Azure ML's"),
+        (
+            "azureml://registries/azureml/environments/sklearn-1.5/labels/latest",
+            "Wherry-sklearn",
+            "AzureML-sklearn-1.5 is Azure ML's",
+        ),
+        ("{name: mine, conda_file: {dependencies: [numpy]}}", "mine", ""),
+    ],
+)
+def test_environments_of_job_files(
+    wherry: Wherry, folder: Path, environment: str, name: str, said: str
+) -> None:
+    (folder / "job.yml").write_text(f"command: python train.py\nenvironment: {environment}\n")
+    result = wherry("job", "create", "-f", "job.yml", "-o", "json")
+    assert result.code == 0
+    assert said in result.err
+    spec = json.loads(result.out)["spec"]
+    assert spec["environment"]["name"] == name
+    assert spec["environment"]["specification"]["python"]["conda"]["dependencies"]
+    assert spec["command"] == "python train.py"
