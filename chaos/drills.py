@@ -42,6 +42,7 @@ DRILLS: dict[str, Drill] = {
     "runner killed": Drill(processes.kill_runner, 60, 3),
     "group killed": Drill(processes.kill_group, 60, 3),
     "everything killed": Drill(processes.kill_everything, 60, 3),
+    "killed in a burst": Drill(processes.kill_in_burst, 60, 3),
     "nursery killed": Drill(processes.kill_nursery, 60, 3),
     "nursery stopped": Drill(processes.stop_nursery, 10, 1),
     "server stopped": Drill(processes.stop_server, 12),

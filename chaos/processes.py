@@ -8,10 +8,13 @@ from collections.abc import Callable
 
 import psutil
 
-from chaos.workload import Workload
+from chaos.books import all_runs
+from chaos.workload import Workload, insist
 from chaos.world import pause, send, wait_until
 
 _LOOK_S = 3.0
+_MUCH = 200_000
+_BURST = 15
 _IDLE_S = 0.4
 
 
@@ -61,6 +64,30 @@ def kill_everything(work: Workload, rounds: int) -> None:
             send(process.pid, signal.SIGKILL)
 
 
+def kill_in_burst(work: Workload, rounds: int) -> None:
+    """Runners take one short run after the other. One that dies takes one run along at most; a
+    nursery or a server that dies, none.
+    """
+    killed = 0
+    for number in range(rounds):
+        entries = work.submit_briefs(_BURST)
+        time.sleep(work.chance.uniform(0, 0.4))
+        runners = sorted(set(work.world.runner_pids()))
+        if number % 3 == 0 and runners:
+            for entry in entries:
+                entry.may_be_lost = True
+            killed += 1
+            send(work.chance.choice(runners), signal.SIGKILL)
+        elif number % 3 == 1:
+            for pid in work.world.nursery_pids():
+                send(pid, signal.SIGKILL)
+        else:
+            send(work.world.server_pid(), signal.SIGKILL)
+        work.settle()
+    failed = sum(run.record["status"] == "Failed" for run in insist(all_runs))
+    assert failed <= killed, f"{failed} runs failed for {killed} runners that were killed"
+
+
 def kill_nursery(work: Workload, rounds: int) -> None:
     """The process that starts runners dies: runs go on, others start, and the server rests."""
     for _ in range(rounds):
@@ -77,7 +104,8 @@ def kill_nursery(work: Workload, rounds: int) -> None:
 
 
 def stop_nursery(work: Workload, rounds: int) -> None:
-    """It hangs: runners are started without it, each run once."""
+    """It hangs: runners are started without it, each run once, also one that brings much along."""
+    (work.world.source / "data.bin").write_bytes(bytes(_MUCH))
     for _ in range(rounds):
         work.submit(count=5)
         wait_until(work.world.nursery_pids, "the start of a nursery")

@@ -66,10 +66,25 @@ class Workload:
             self.settle(240 + 2 * seconds)
 
     def submit_brief(self) -> tuple[Run, Entry]:
+        entry = self._brief_entry()
+        return self._sent(entry, self._brief(entry))
+
+    def submit_briefs(self, count: int) -> list[Entry]:
+        """All at once, to a server that is there."""
+        entries = [self._brief_entry() for _ in range(count)]
+        self.experiment().submit_many([self._brief(entry) for entry in entries])
+        for entry in entries:
+            entry.acknowledged = True
+        return entries
+
+    def _brief_entry(self) -> Entry:
         entry = self.open_entry(1)
         entry.brief = True
+        return entry
+
+    def _brief(self, entry: Entry) -> ScriptRunConfig:
         command = ["/bin/sh", "-c", BRIEF, entry.token]
-        return self._sent(entry, ScriptRunConfig(str(self.world.source), command=command))
+        return ScriptRunConfig(str(self.world.source), command=command)
 
     def _sent(self, entry: Entry, config: ScriptRunConfig) -> tuple[Run, Entry]:
         """Tried until the server takes it, as a person would."""

@@ -31,6 +31,7 @@ class Nursery:
     ) -> None:
         input_end, self._requests = os.pipe()
         self._answers, output_end = os.pipe()
+        os.set_blocking(self._requests, False)
         self._close = weakref.finalize(self, _close, self._requests, self._answers)
         try:
             self._pid = _spawn(argv, env, output, (input_end, output_end, inbox))
@@ -59,9 +60,10 @@ class Nursery:
             "files": {name: content.decode() for name, content in files.items()},
             "rescue": rescue,
         }
+        until = time.monotonic() + _PATIENCE_S
         try:
-            self._send(json.dumps(request).encode() + b"\n")
-            return _pid_in(json.loads(self._line()))
+            self._send(json.dumps(request).encode() + b"\n", until)
+            return _pid_in(json.loads(self._line(until)))
         except (OSError, ValueError) as error:
             self._give_up()
             raise NurseryError(str(error)) from None
@@ -71,16 +73,16 @@ class Nursery:
         self._close()
         processes.wait(self._pid, _PATIENCE_S)
 
-    def _send(self, data: bytes) -> None:
+    def _send(self, data: bytes, until: float) -> None:
+        """Piece by piece: it may be more than the pipe takes, and the nursery may hang."""
         while data:
+            _wait_for(self._requests, select.POLLOUT, until)
             data = data[os.write(self._requests, data) :]
 
-    def _line(self) -> bytes:
+    def _line(self, until: float) -> bytes:
         line = b""
-        until = time.monotonic() + _PATIENCE_S
         while not line.endswith(b"\n"):
-            if not select.select([self._answers], [], [], max(0.0, until - time.monotonic()))[0]:
-                raise OSError(f"it has not answered for {_PATIENCE_S:.0f} s")
+            _wait_for(self._answers, select.POLLIN, until)
             piece = os.read(self._answers, 4096)
             if not piece:
                 raise OSError("it has ended")
@@ -91,6 +93,13 @@ class Nursery:
         with suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)
         self._close()
+
+
+def _wait_for(descriptor: int, event: int, until: float) -> None:
+    poll = select.poll()
+    poll.register(descriptor, event)
+    if not poll.poll(max(0.0, until - time.monotonic()) * 1000):
+        raise OSError(f"it has not answered for {_PATIENCE_S:.0f} s")
 
 
 def _spawn(

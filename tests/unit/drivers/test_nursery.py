@@ -112,6 +112,17 @@ def test_without_it_runners_are_started_one_by_one(
     finish(driver, warm(["/bin/true"], "a3"))
 
 
+def test_one_that_hangs_keeps_nobody_waiting(
+    driver: LocalDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even with a request that is larger than the pipe to it."""
+    finish(driver, warm(["/bin/true"], "a1"))
+    for each in nurseries():
+        each.suspend()
+    monkeypatch.setattr("wherry.drivers.nursery._PATIENCE_S", 0.5)
+    finish(driver, warm(["/bin/true", *["x" * 100_000] * 3], "a2"))
+
+
 def test_it_ends_with_the_process_that_keeps_it(tmp_path: Path, cache: Path) -> None:
     driver = LocalDriver(tmp_path / "nodes")
     finish(driver, warm(["/bin/true"], "a1"))
