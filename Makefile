@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 export UV_PYTHON_DOWNLOADS ?= never
 
-.PHONY: help setup system demo test check format attack fuzz drills chaos bench clean
+.PHONY: help setup system demo test check format attack fuzz drills chaos installs bench clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -44,6 +44,9 @@ drills: setup  ## processes die, disks fill, networks break; in a few minutes
 
 chaos: setup system  ## the same as a campaign of hours; SEED=N repeats one; JOBS=N at once, SHARE=0.1 of it
 	@.venv/bin/python -m chaos $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(SHARE),--share $(SHARE))
+
+installs: setup  ## large and old environments from the real package index; in a minute
+	@.venv/bin/python -m pytest -q -m installs --timeout 600 tests/builds
 
 bench: setup  ## speed and memory, as ratios
 	@.venv/bin/python -m benchmarks

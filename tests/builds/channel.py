@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import subprocess
 import sys
 import sysconfig
 import tarfile
@@ -44,8 +45,9 @@ class CondaChannel:
         library = Path(sysconfig.get_path("stdlib"))
         for path in _standard_library(library):
             files[f"lib/python{minor}/{path.relative_to(library).as_posix()}"] = path
-        files[f"lib/python{minor}/site-packages/README.txt"] = b"packages go here\n"
-        where = {"python_site_packages_path": f"lib/python{minor}/site-packages"}
+        packages = _packages_folder(binary)
+        files[f"{packages}/README.txt"] = b"packages go here\n"
+        where = {"python_site_packages_path": packages}
         self.add("python", version, files, subdir=_SUBDIR, extra=where)
         return version
 
@@ -96,6 +98,14 @@ class CondaChannel:
             index = {"info": {"subdir": subdir}, "packages": packages, "packages.conda": {}}
             text = json.dumps({**index, "repodata_version": 1})
             (self.folder / subdir / "repodata.json").write_text(text)
+
+
+def _packages_folder(binary: Path) -> str:
+    """Below the prefix; Debian's Python looks elsewhere than others."""
+    code = (
+        "import os, sys, sysconfig as s; print(os.path.relpath(s.get_path('purelib'), sys.prefix))"
+    )
+    return subprocess.check_output([binary, "-I", "-c", code], text=True).strip()
 
 
 def _standard_library(folder: Path) -> Iterator[Path]:

@@ -11,7 +11,8 @@ from wherry.builds.use import Use
 class Prepared(NamedTuple):
     """``use`` keeps the environment from being pruned for as long as any process has it open.
 
-    Hand ``use.fileno()`` on to the command, and the mark outlives whoever called ``prepare``.
+    Hand ``use.fileno()`` on to the command, and the mark outlives whoever called ``prepare``; close
+    it once the command has ended.
     """
 
     interpreter: str
