@@ -7,20 +7,36 @@ from typing import Any
 
 from fastapi import Request
 from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
 
 from wherry.control import snapshots
+from wherry.control.plane import Plane
 
 from .bodies import NewSnapshot
-from .deps import PlaneDep, with_body
+from .deps import PlaneDep, get_plane, with_body
 from .frames import frames
 from .guard import guarded_router
+from .lane import brief
 from .octets import RAW_BODY, Tar
+from .plain_json import PlainJSON
+from .reading import described, read_body
 
 router = guarded_router("snapshots")
 
 
-@router.post("/workspaces/{workspace}/snapshots")
-def register_snapshot(workspace: str, body: NewSnapshot, plane: PlaneDep) -> dict[str, Any]:
+@router.post(
+    "/workspaces/{workspace}/snapshots",
+    response_class=PlainJSON,
+    openapi_extra=described(NewSnapshot),
+)
+@brief("POST", "/workspaces/{workspace}/snapshots")
+async def register_snapshot(workspace: str, request: Request) -> PlainJSON:
+    plane = await get_plane(request)
+    body = await read_body(request, NewSnapshot)
+    return PlainJSON(await run_in_threadpool(_register, plane, workspace, body))
+
+
+def _register(plane: Plane, workspace: str, body: NewSnapshot) -> dict[str, Any]:
     fields = body.model_dump(exclude_none=True)
     if body.base is None:
         return snapshots.register(plane, workspace, fields["files"])

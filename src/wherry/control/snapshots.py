@@ -57,23 +57,23 @@ def register_changes(
         _check_base(connection, workspace, base_id)
     entries = trees.parse_files(changes["files"])
     tree = read_tree(plane, base_id).changed(entries, changes["removed"])
-    text = tree.text()
-    snapshot_id = tree_id(text)
-    if snapshot_id != changes["id"]:
-        raise ConflictError(
-            f"these changes of snapshot {base_id} do not give {changes['id']}",
-            hint="send all files of the snapshot",
-        )
+    snapshot_id: str = changes["id"]
     contents: list[bytes] = changes["contents"]
     sent = {hashlib.sha256(content).hexdigest(): len(content) for content in contents}
     for entry in entries:
         _check_size(entry, sent.get(entry.digest, entry.size))
     missing = _missing(plane, [entry for entry in entries if entry.digest not in sent])
-    blobs = [(None, [content]) for content in contents]
+    blobs: list[tuple[str | None, Iterable[bytes]]] = [(None, [content]) for content in contents]
     if missing:
         plane.blobs.put_many(blobs)
         return {"id": snapshot_id, "missing": missing}
-    plane.blobs.put_many([*blobs, (snapshot_id, [text.encode("ascii")])])
+    try:
+        plane.blobs.put_many([*blobs, (snapshot_id, tree.chunks())])
+    except UserErrorException:
+        raise ConflictError(
+            f"these changes of snapshot {base_id} do not give {snapshot_id}",
+            hint="send all files of the snapshot",
+        ) from None
     with plane.write() as connection:
         # Once more: what only the base refers to may have been cleared away since.
         _check_base(connection, workspace, base_id, lock=True)

@@ -4,35 +4,49 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 _PATIENCE_S = 0.05
+# Of about 2,500 files. Below that, git is done before it could be in the way.
+_LARGE_INDEX = 256_000
+_FEW = 20
 _MLFLOW_NAMES = {"repository_uri": "repoURL", "branch": "branch", "commit": "commit"}
 
 
 class GitFacts:
     """Asks git while something else is done, and waits for its answer no longer than it is worth.
 
+    In a large work tree git would compete with a capture for the same folders. There it is asked
+    once the capture is done, and first about the files that were ``read`` anew: if one of them
+    differs from the last commit, nothing else matters.
+
     >>> with GitFacts("src") as facts:
+    ...     snapshot = Snapshot.capture("src")
+    ...     facts.ask(snapshot.read)
     ...     facts.properties()["azureml.git.branch"]
     'main'
     """
 
     def __init__(self, directory: str) -> None:
-        self._root = _work_tree(os.path.realpath(directory))
-        self._started = time.monotonic()
-        self._status = _start_status(directory) if self._root else None
+        self._directory = directory
+        root = _work_tree(os.path.realpath(directory))
+        self._folder = _git_folder(root) if root else None
+        self._question: Optional[_Question] = None
+        if self._folder is not None and _size(self._folder, "index") < _LARGE_INDEX:
+            self._question = _Question(directory)
+
+    def ask(self, read: Sequence[str] = ()) -> None:
+        """Begin to find out whether the work tree is dirty, if that has not begun."""
+        if self._folder is not None and self._question is None:
+            self._question = _Question(self._directory, read if len(read) <= _FEW else ())
 
     def properties(self) -> Dict[str, str]:
         """Azure ML's and MLflow's names; empty outside a work tree."""
-        if self._root is None:
+        if self._folder is None:
             return {}
-        folder = _git_folder(self._root)
-        if folder is None:
-            return {}
-        branch, commit = _head(folder)
+        branch, commit = _head(self._folder)
         facts = {
-            "repository_uri": _remote(folder),
+            "repository_uri": _remote(self._folder),
             "branch": branch,
             "commit": commit,
             "dirty": self._dirty(),
@@ -47,30 +61,59 @@ class GitFacts:
         return self
 
     def __exit__(self, *_: object) -> None:
-        status, self._status = self._status, None
-        if status is not None and status.returncode is None:
-            status.kill()
-            status.communicate()
+        if self._question is not None:
+            self._question.drop()
 
     def _dirty(self) -> str:
-        if self._status is None:
+        self.ask()
+        assert self._question is not None
+        answer = self._question.answer()
+        if answer == "False" and self._question.paths:
+            self._question = _Question(self._directory)
+            answer = self._question.answer()
+        return answer
+
+
+class _Question:
+    """Whether something below the directory, or one of these paths, is not as it was committed."""
+
+    def __init__(self, directory: str, paths: Sequence[str] = ()) -> None:
+        self.paths = paths
+        self._answer: Optional[str] = None
+        self._started = time.monotonic()
+        self._git = _start_status(directory, paths)
+
+    def answer(self) -> str:
+        """``True``, ``False``, or empty if git does not say in time."""
+        if self._answer is None:
+            self._answer = self._wait()
+        return self._answer
+
+    def drop(self) -> None:
+        if self._git is not None and self._git.returncode is None:
+            self._git.kill()
+            self._git.communicate()
+
+    def _wait(self) -> str:
+        if self._git is None:
             return ""
         import subprocess
 
         left = _PATIENCE_S - (time.monotonic() - self._started)
         try:
-            output, _ = self._status.communicate(timeout=max(0.005, left))
+            output, _ = self._git.communicate(timeout=max(0.005, left))
         except subprocess.TimeoutExpired:
             return ""
-        return "" if self._status.returncode else str(bool(output.strip()))
+        return "" if self._git.returncode else str(bool(output.strip()))
 
 
-def _start_status(directory: str) -> Any:
+def _start_status(directory: str, paths: Sequence[str]) -> Any:
     import subprocess
 
+    options = ["--no-optional-locks", "--literal-pathspecs"]
     try:
         return subprocess.Popen(
-            ["git", "--no-optional-locks", "status", "--porcelain", "."],
+            ["git", *options, "status", "--porcelain", "--", *(paths or ["."])],
             cwd=directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -153,3 +196,10 @@ def _read(path: str) -> str:
             return file.read().strip()
     except OSError:
         return ""
+
+
+def _size(folder: str, name: str) -> int:
+    try:
+        return os.stat(os.path.join(folder, name)).st_size
+    except OSError:
+        return 0

@@ -10,7 +10,6 @@ import contextlib
 import errno
 import hashlib
 import heapq
-import json
 import os
 import stat
 import sys
@@ -19,7 +18,6 @@ import weakref
 import zlib
 from array import array
 from functools import cached_property, partial
-from operator import attrgetter
 from typing import (
     IO,
     Callable,
@@ -38,13 +36,8 @@ from typing import (
 
 from ..core.errors import SnapshotException
 from ..core.snapshots import FileEntry
-
-stat_key: Callable[[os.stat_result], Tuple[int, ...]] = attrgetter(
-    "st_mode", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns"
-)
-"""What must be the same for a file to be the same. Its ``hash`` is what is remembered: Python's
-hash of numbers is the same in every process, and loads in less than half the time of the numbers.
-"""
+from .scout import identity, read_index, stat_key, write_index
+from .scouting import WORTH_IT, Scouting
 
 NO_MARK = -1
 """Remembered of a file that must be read again: Python's ``hash`` is never -1."""
@@ -61,7 +54,8 @@ _MEMORY_BYTES = 8 * 2**20
 # Not to be kept waiting, should the file have become a pipe since it was looked at.
 _OPEN = os.O_RDONLY | os.O_NONBLOCK
 # Another interpreter may hash or store numbers in another way; its memory is of no use then.
-_MAGIC = f"wherry-hashes-1 {sys.byteorder} {hash((1, 2**40))} ".encode("ascii")
+_MAGIC = f"wherry-hashes-2 {sys.byteorder} {hash((1, 2**40))} ".encode("ascii")
+_HEAD_BYTES = len(_MAGIC) + 9
 # A kernel stamps files with the time of its last tick, at most 10 ms ago.
 _TICK_NS = 100_000_000
 # FAT counts in steps of two seconds, others in whole ones.
@@ -286,7 +280,8 @@ class HashCache:
         self.folder = os.path.realpath(os.path.join(cache_dir, "snapshots"))
         name = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
         self._file = os.path.join(self.folder, name)
-        self._stored = _load_once(self._file)
+        self._root = root
+        self._identity, self._stored = _load_once(self._file)
         self._kept: List[str] = []
         self._new: Dict[str, Page] = {}
         self._effort = 0
@@ -294,6 +289,13 @@ class HashCache:
     def page(self, folder: str) -> Page:
         stored = self._stored.get(folder)
         return _EMPTY if stored is None else stored.page
+
+    def scouting(self) -> Scouting:
+        """To find out, beside the walk, which pages are still right."""
+        if self._stored_files() < WORTH_IT:
+            return Scouting(self._root, [], [])
+        where = [self._file, _HEAD_BYTES, self._root, *self._identity]
+        return Scouting(self._root, list(self._stored), where)
 
     def keep(self, folder: str) -> None:
         """The stored page is still right."""
@@ -309,13 +311,16 @@ class HashCache:
 
         To read a few files again next time is cheaper than to write down all the others now.
         """
-        if self._effort * _WRITTEN_PER_READ < sum(s.files() for s in self._stored.values()):
+        if self._effort * _WRITTEN_PER_READ < self._stored_files():
             _try(_keep_from_pruning, self._file)
             return
         pages = {folder: self._stored[folder] for folder in self._kept}
         pages.update((folder, _pack(page)) for folder, page in self._new.items())
         _try(_replace, self._file, _encode(pages))
         _try(_prune, self.folder)
+
+    def _stored_files(self) -> int:
+        return sum(stored.files() for stored in self._stored.values())
 
 
 class Files:
@@ -370,20 +375,6 @@ class Files:
         self.page = Page.make(self.rules, self._rows, self.sizes.values())
         if self._rows:
             cache.put(self.page_id, self.page, effort)
-
-
-def unknown(entries: List[os.DirEntry[str]], known: Mapping[str, int]) -> List[os.DirEntry[str]]:
-    """Those that are not the files that are remembered. The innermost loop of every capture."""
-    get = known.get
-    try:
-        return [
-            entry
-            for entry in entries
-            if (mark := get(entry.name)) is None
-            or mark != hash(stat_key(entry.stat(follow_symlinks=False)))
-        ]
-    except OSError:
-        return entries
 
 
 def largest(groups: Iterable[Files], count: int) -> List[Tuple[int, str]]:
@@ -442,8 +433,11 @@ def _pack(page: Page) -> _Stored:
 
 def _encode(pages: Dict[str, _Stored]) -> bytes:
     packed = {folder: stored.parts for folder, stored in pages.items()}
-    index = [[folder, *page[:3], *map(len, page[3:])] for folder, page in packed.items()]
-    parts = [json.dumps(index).encode("ascii"), b"\n"]
+    index = [
+        (folder, *page[:3], len(page.names), len(page.marks), len(page.text))
+        for folder, page in packed.items()
+    ]
+    parts = [write_index(index)]
     for page in packed.values():
         parts += page[3:]
     body = b"".join(parts)
@@ -454,18 +448,17 @@ def _encode(pages: Dict[str, _Stored]) -> bytes:
 _loaded: Tuple[str, Tuple[int, ...], Dict[str, _Stored]] = ("", (), {})
 
 
-def _load_once(file: str) -> Dict[str, _Stored]:
+def _load_once(file: str) -> Tuple[Tuple[int, ...], Dict[str, _Stored]]:
     global _loaded  # noqa: PLW0603 - one assignment, so that threads see all of it or nothing
     try:
         found = os.stat(file)
     except OSError:
-        return {}
-    identity = (found.st_ino, found.st_size, found.st_ctime_ns)
+        return (), {}
     name, known, pages = _loaded
-    if (name, known) != (file, identity):
+    if (name, known) != (file, identity(found)):
         pages = _load(file)
-        _loaded = (file, identity, pages)
-    return pages
+        _loaded = (file, identity(found), pages)
+    return identity(found), pages
 
 
 def _load(file: str) -> Dict[str, _Stored]:
@@ -477,13 +470,12 @@ def _load(file: str) -> Dict[str, _Stored]:
 
 
 def _decode(content: bytes) -> Dict[str, _Stored]:
-    start = len(_MAGIC) + 9
-    body = memoryview(content)[start:]
-    if content[:start] != _MAGIC + b"%08x\n" % zlib.crc32(body):
+    body = memoryview(content)[_HEAD_BYTES:]
+    if content[:_HEAD_BYTES] != _MAGIC + b"%08x\n" % zlib.crc32(body):
         raise ValueError("damaged, or of another kind")
-    at = content.index(b"\n", start) + 1
+    index, at = read_index(content, _HEAD_BYTES)
     pages = {}
-    for folder, rules, size, largest, names, marks, text in json.loads(content[start:at]):
+    for folder, rules, size, largest, names, marks, text in index:
         ends = (at + names, at + names + marks, at + names + marks + text)
         parts = content[at : ends[0]], content[ends[0] : ends[1]], content[ends[1] : ends[2]]
         pages[folder] = _Stored(_Parts(rules, size, largest, *parts))

@@ -70,9 +70,10 @@ class Ignore:
         return found is not None and found.negated and found.names
 
     def ignores(self, path: str, name: str, is_dir: bool) -> bool:
-        if self.verdict(path, name, is_dir):
-            return True
-        return left_out_by_default(name) and not self.brings_back(path, name, is_dir)
+        found = self._deciding(path, name, is_dir)
+        if found is None:
+            return left_out_by_default(name)
+        return not found.negated or (left_out_by_default(name) and not found.names)
 
     def _deciding(self, path: str, name: str, is_dir: bool) -> Optional[_Pattern]:
         level: Optional[Ignore] = self

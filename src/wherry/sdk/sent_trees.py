@@ -10,6 +10,8 @@ import time
 import uuid
 from typing import Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+from .scout import identity
+
 UNUSED_DAYS = 30
 # Below this many differing files, telling them again costs less than writing down the tree.
 WORTH_KEEPING = 200
@@ -32,6 +34,10 @@ class SentTree(NamedTuple):
         return added, {json.loads(line)["path"] for line in lost}
 
 
+# What was read last, and the file as it was then: a process often submits one folder again.
+_last: Tuple[Tuple[object, ...], SentTree] = ((), SentTree("", []))
+
+
 class SentTrees:
     """The last tree of each folder that one workspace of one server was sent. A cache."""
 
@@ -40,12 +46,19 @@ class SentTrees:
         self._whose = whose
 
     def get(self, directory: str) -> Optional[SentTree]:
+        global _last  # noqa: PLW0603 - one assignment, so that threads see all of it or nothing
+        path = self._path(directory)
         try:
-            with open(self._path(directory), encoding="ascii") as file:
-                snapshot_id, *pieces = file.read().split("\n\n")
+            with open(path, encoding="ascii") as file:
+                found = (path, *identity(os.fstat(file.fileno())))
+                known, tree = _last
+                if found != known:
+                    snapshot_id, *pieces = file.read().split("\n\n")
+                    tree = SentTree(snapshot_id, pieces)
+                    _last = found, tree
         except (OSError, ValueError):
             return None
-        return SentTree(snapshot_id, pieces)
+        return tree
 
     def put(self, directory: str, tree: SentTree) -> None:
         path = self._path(directory)

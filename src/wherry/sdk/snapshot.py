@@ -32,7 +32,8 @@ class Snapshot:
     """A directory as it was when it was captured.
 
     ``id`` is that of the content: the same files give the same id anywhere. ``notices`` says what
-    was left out or is not as it seems, ``warnings`` what is unwise.
+    was left out or is not as it seems, ``warnings`` what is unwise, ``read`` which files had to be
+    read: those that are not remembered from before.
     """
 
     def __init__(self, walk: Walk) -> None:
@@ -40,6 +41,7 @@ class Snapshot:
         self.notices: List[Notice] = walk.notices
         self.warnings: List[str] = walk.warnings
         self.size = sum(files.totals()[1] for files in walk.groups)
+        self.read = walk.read_paths
         self._links = walk.links
         self._reader = walk.reader
         self._changes: Dict[str, Optional[FileEntry]] = {}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import uuid
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar
+from contextlib import ExitStack
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, TypeVar
 
 from ..core.errors import NotFoundError
 from ..core.settings import Settings
@@ -40,18 +41,20 @@ def submit(
     A lost answer is asked for again under the same ``submission_key``: it makes no second run.
     """
     spec = {**config.to_spec(), **_labels(labels), "experiment": experiment}
-    (spec,), snapshot = _captured(config.source_directory, [spec], settings)
     registry = Registry(client, workspace, settings)
-    spec = _with_context(spec, registry, settings)
+    with Source(config.source_directory, [spec], settings) as source:
+        environment = _with_context(spec, registry, settings)["environment"]
 
-    def send() -> Dict[str, Any]:
-        whole = {**spec, "snapshot_id": snapshot.id}  # what was sent may differ from the capture
-        answer: Dict[str, Any] = client.post(
-            f"/workspaces/{quote(workspace)}/runs", json=whole, retry=True
-        )
-        return answer
+        def send() -> Dict[str, Any]:
+            (whole,) = source.specs()
+            answer: Dict[str, Any] = client.post(
+                f"/workspaces/{quote(workspace)}/runs",
+                json={**whole, "environment": environment},
+                retry=True,
+            )
+            return answer
 
-    return _with_snapshots(registry, [snapshot], progress, send)
+        return _with_snapshots(registry, [source.snapshot], progress, send)
 
 
 def submit_many(
@@ -71,40 +74,59 @@ def submit_many(
     by_folder: Dict[str, List[int]] = {}
     for place, config in enumerate(configs):
         by_folder.setdefault(os.path.abspath(config.source_directory), []).append(place)
-    snapshots: Dict[str, Snapshot] = {}
-    for folder, places in by_folder.items():
-        captured, snapshots[folder] = _captured(folder, [specs[each] for each in places], settings)
-        for place, spec in zip(places, captured):
-            specs[place] = spec
+    with ExitStack() as stack:
+        sources = [
+            stack.enter_context(Source(folder, [specs[each] for each in places], settings))
+            for folder, places in by_folder.items()
+        ]
 
-    def send() -> List[str]:
-        for folder, places in by_folder.items():
-            for place in places:
-                specs[place]["snapshot_id"] = snapshots[folder].id
-        path = f"/workspaces/{quote(workspace)}/runs/bulk"
-        answer = client.post(path, json={"runs": specs}, retry=True)
-        return [item["id"] for item in answer["items"]]
+        def send() -> List[str]:
+            for source, places in zip(sources, by_folder.values()):
+                for place, spec in zip(places, source.specs()):
+                    specs[place] = spec
+            path = f"/workspaces/{quote(workspace)}/runs/bulk"
+            answer = client.post(path, json={"runs": specs}, retry=True)
+            return [item["id"] for item in answer["items"]]
 
-    return _with_snapshots(registry, list(snapshots.values()), None, send)
+        return _with_snapshots(registry, [source.snapshot for source in sources], None, send)
 
 
-def _captured(
-    folder: str, specs: Sequence[Mapping[str, Any]], settings: Settings
-) -> Tuple[List[Dict[str, Any]], Snapshot]:
-    """The folder's snapshot, and what is asked for with all that follows from the folder."""
-    scripts = sorted({spec["script"] for spec in specs if spec.get("script")})
-    with GitFacts(folder) as git:
-        snapshot = capture(folder, settings, scripts)
-        facts = git.properties()
-    found = [
-        {
-            **spec,
-            "properties": {**facts, **spec.get("properties", {})},
-            "submission_key": spec.get("submission_key") or uuid.uuid4().hex,
-        }
-        for spec in specs
-    ]
-    return found, snapshot
+class Source:
+    """A folder that runs are made from: captured, and git asked about it. Use it in a ``with``."""
+
+    def __init__(self, folder: str, specs: Sequence[Mapping[str, Any]], settings: Settings) -> None:
+        keys = [spec.get("submission_key") or uuid.uuid4().hex for spec in specs]
+        self._specs = [{**spec, "submission_key": key} for spec, key in zip(specs, keys)]
+        scripts = sorted({spec["script"] for spec in specs if spec.get("script")})
+        self._git = GitFacts(folder)
+        with ExitStack() as stack:
+            stack.push(self._git)
+            self.snapshot = capture(folder, settings, scripts)
+            stack.pop_all()
+        self._git.ask(self.snapshot.read)
+        self._facts: Optional[Dict[str, str]] = None
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._git.__exit__(*error)
+
+    def specs(self) -> List[Dict[str, Any]]:
+        """What is asked for, with all that follows from the folder.
+
+        Asked for late: git may take until then, and what was sent may differ from the capture.
+        """
+        if self._facts is None:
+            self._facts = self._git.properties()
+        return [
+            {
+                **spec,
+                "properties": {**self._facts, **spec.get("properties", {})},
+                "snapshot_id": self.snapshot.id,
+            }
+            for spec in self._specs
+        ]
 
 
 def _with_context(spec: Dict[str, Any], registry: Registry, settings: Settings) -> Dict[str, Any]:

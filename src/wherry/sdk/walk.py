@@ -9,7 +9,7 @@ import stat
 from bisect import bisect
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
+from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
 
 from ..core.errors import SnapshotException
 from ..core.sizes import format_bytes
@@ -22,13 +22,14 @@ from ..core.snapshots import (
     printable,
     resolve,
 )
-from .hash_cache import Files, HashCache, Reader, Wanted, largest, stat_key, unknown
+from .hash_cache import Files, HashCache, Reader, Wanted, largest
 from .ignore import IGNORE_FILES, VENV_MARK, Ignore
+from .scout import OPEN_FOLDER, stat_key, unknown
+from .scouting import Entry, Found, Scouting
 
 LARGE_COUNT = 2_000
 LARGE_BYTES = 300_000_000
 
-_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
 
 _NO_FILES = Files("")
@@ -47,11 +48,20 @@ class Folder:
     real: str
     ignore: Ignore
     mounts: Sequence[Tuple[str, str]]
-    brought_back: bool = False
+    above: Optional[Ignore] = None
+    forced: bool = False
     sparse: bool = False
     files: Files = _NO_FILES
     followed: Optional[Files] = None
     extras: List[Tuple[str, Union[str, Folder]]] = field(default_factory=list)
+
+    def is_brought_back(self) -> bool:
+        """Whether it is wanted even though our defaults leave it out."""
+        path = self.path[:-1]
+        name = path.rpartition("/")[2]
+        return self.forced or (
+            self.above is not None and self.above.brings_back(path, name, is_dir=True)
+        )
 
     def pieces(self) -> List[Union[str, Folder]]:
         """Its lines and subfolders in the order of their paths."""
@@ -91,10 +101,11 @@ class Walk:
 
     def gather(self) -> None:
         waiting = [Folder("", self.root, Ignore(), [("", self.root)])]
-        while waiting:
-            folder = waiting.pop()
-            self._scan(folder)
-            waiting += [extra for _, extra in folder.extras if isinstance(extra, Folder)]
+        with self._cache.scouting() as scouting:
+            while waiting:
+                folder = waiting.pop()
+                self._scan(folder, scouting)
+                waiting += [extra for _, extra in folder.extras if isinstance(extra, Folder)]
 
     def warn_if_large(self, warn: Optional[Callable[[str], None]]) -> None:
         totals = [files.totals() for files in self.groups]
@@ -125,6 +136,10 @@ class Walk:
             if not self._has(resolve(path, self.links)):
                 self._tell(path, f"a link to {target}, which is left out")
 
+    @property
+    def read_paths(self) -> List[str]:
+        return [wanted.path for wanted in self._wanted]
+
     def pieces(self) -> List[str]:
         """The lines of all files, in order, those of a folder in one piece where they can be."""
         found: List[str] = []
@@ -137,9 +152,13 @@ class Walk:
                 found.append(item)
         return found
 
-    def _scan(self, folder: Folder) -> None:
+    def _scan(self, folder: Folder, scouting: Scouting) -> None:
+        if folder.real == self.root + f"/{folder.path}"[:-1]:
+            rest = scouting.rest(folder.path)
+            if rest is not None and self._take_over(folder, rest):
+                return
         try:
-            descriptor = os.open(folder.real, _OPEN_FOLDER)
+            descriptor = os.open(folder.real, OPEN_FOLDER)
             try:
                 self._sort_out(folder, descriptor)
             finally:
@@ -150,6 +169,21 @@ class Walk:
                     f"the source directory {self.root!r} cannot be read: {why(error)}"
                 ) from error
             self._tell(folder.path[:-1], f"left out: {why(error)}")
+
+    def _take_over(self, folder: Folder, rest: Sequence[Found]) -> bool:
+        """The remembered files as they are, and the rest; False under other rules than theirs."""
+        files, above = Files(folder.path, self._cache.page(folder.path)), folder.ignore
+        known, names = files.page.known, {entry.name for entry in rest}
+        self._read_ignore_file(folder, [n for n in IGNORE_FILES if n in known or n in names])
+        files.rules = self._rules(folder)
+        if files.rules != files.page.rules:
+            folder.ignore = above
+            return False
+        folder.files = files
+        self.groups.append(files)
+        if self._take_all(folder, rest, names):
+            _reuse(files, known, len(known))
+        return True
 
     def _sort_out(self, folder: Folder, descriptor: int) -> None:
         """Most files are as they were, under the rules that were: to them nothing else happens."""
@@ -164,21 +198,22 @@ class Walk:
         same_rules = files.rules == files.page.rules
         if not same_rules:
             rest, names = entries, {entry.name for entry in entries}
-        is_venv = VENV_MARK in names and folder.path and not folder.brought_back
+        if self._take_all(folder, rest, names) and same_rules:
+            same = (entry.name for entry in entries if entry.name not in names)
+            _reuse(files, same, len(entries) - len(rest))
+
+    def _take_all(self, folder: Folder, rest: Sequence[Entry], names: Set[str]) -> bool:
+        """What is not remembered; False if the folder itself is left out."""
+        is_venv = VENV_MARK in names and folder.path and not folder.is_brought_back()
         if is_venv or folder.real == self._cache.folder:
-            return
+            return False
         self._folders[folder.path] = folder
         for entry in rest:
             try:
                 self._take(folder, entry)
             except OSError as error:
                 self._tell(folder.path + entry.name, f"left out: {why(error)}")
-        if not same_rules:
-            return
-        if len(entries) - len(rest) == len(known) and known and not files.sizes:
-            files.reused = True
-        else:
-            files.reuse(known.keys() & {entry.name for entry in entries} - names)
+        return True
 
     def _group(self, page_id: str) -> Files:
         files = Files(page_id, self._cache.page(page_id))
@@ -206,7 +241,7 @@ class Walk:
         content = ascii((folder.ignore.fingerprint, forced, folder.sparse))
         return hashlib.sha256(content.encode("ascii")).hexdigest()[:16]
 
-    def _take(self, folder: Folder, entry: os.DirEntry[str]) -> None:
+    def _take(self, folder: Folder, entry: Entry) -> None:
         name = entry.name
         path = folder.path + name
         forced = path in self._forced
@@ -226,7 +261,8 @@ class Walk:
                 f"{folder.real}/{name}",
                 folder.ignore,
                 folder.mounts,
-                brought_back=forced or folder.ignore.brings_back(path, name, is_dir),
+                above=folder.ignore,
+                forced=forced,
                 sparse=ignored or (folder.sparse and not forced),
             )
             folder.extras.append((f"{name}/", below))
@@ -300,6 +336,14 @@ class Walk:
 
     def _tell(self, path: str, what: str) -> None:
         self.notices.append(Notice(path, what))
+
+
+def _reuse(files: Files, names: Iterable[str], count: int) -> None:
+    """Take over these of the remembered files; the page as it is, where that is all there is."""
+    if count and count == len(files.page.known) and not files.sizes:
+        files.reused = True
+    else:
+        files.reuse(names)
 
 
 def _is_within(path: str, folder: str) -> bool:

@@ -108,3 +108,63 @@ def test_no_git_program_is_no_obstacle(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert facts(repository)["azureml.git.branch"] == "trunk"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The paths that git is asked about, with a work tree that counts as large."""
+    monkeypatch.setattr(git_module, "_LARGE_INDEX", 0)
+    start, found = git_module._start_status, []
+
+    def noted(directory: str, paths: list[str]) -> object:
+        found.append(list(paths))
+        return start(directory, paths)
+
+    monkeypatch.setattr(git_module, "_start_status", noted)
+    return found
+
+
+def dirty(folder: Path, *read: str) -> str:
+    with GitFacts(str(folder)) as found:
+        found.ask(read)
+        return found.properties()["azureml.git.dirty"]
+
+
+def test_in_a_large_work_tree_what_was_read_is_asked_about_first(
+    repository: Path, asked: list[list[str]]
+) -> None:
+    (repository / "src" / "a.py").write_text("changed")
+    assert dirty(repository / "src", "a.py") == "True"
+    assert asked == [["a.py"]]
+
+
+def test_a_pattern_is_asked_about_as_a_name(repository: Path, asked: list[list[str]]) -> None:
+    (repository / "src" / "a.py").write_text("changed")
+    (repository / "*.py").write_text("*.py\n")
+    (repository / ".gitignore").write_text("/*.py\n.gitignore\n")
+    git(repository, "commit", "-qam", "second")
+    assert dirty(repository, "*.py") == "False"
+    assert asked == [["*.py"], []]
+
+
+def test_only_all_of_it_can_be_clean(repository: Path, asked: list[list[str]]) -> None:
+    assert dirty(repository / "src", "a.py") == "False"
+    assert asked == [["a.py"], []]
+    (repository / "src" / "other.py").write_text("new")
+    assert dirty(repository / "src", "a.py") == "True"
+
+
+def test_many_files_are_not_asked_about_one_by_one(
+    repository: Path, asked: list[list[str]]
+) -> None:
+    assert dirty(repository, *[f"{number}.py" for number in range(30)]) == "False"
+    assert dirty(repository) == "False"
+    assert asked == [[], []]
+
+
+def test_a_small_work_tree_is_asked_about_at_once(
+    repository: Path, asked: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git_module, "_LARGE_INDEX", 1_000_000)
+    assert dirty(repository, "src/a.py") == "False"
+    assert asked == [[]]

@@ -25,9 +25,8 @@ from wherry.sdk.hash_cache import (
     SnapshotChangedError,
     Wanted,
     largest,
-    stat_key,
-    unknown,
 )
+from wherry.sdk.scout import stat_key, unknown
 
 NAMES = ["-rf", "a\nb", "e\u0301", "train.py", "é", "日本"]
 

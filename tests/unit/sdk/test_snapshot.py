@@ -23,7 +23,7 @@ from tests.capabilities import modes_count
 from wherry.core.errors import SnapshotException, UserErrorException
 from wherry.core.snapshots import FileEntry, Notice, parse_files, snapshot_id
 from wherry.sdk import batch as bodies
-from wherry.sdk import hash_cache, walk
+from wherry.sdk import hash_cache, scout, walk
 from wherry.sdk.snapshot import Snapshot
 from wherry.sdk.upload import upload
 
@@ -565,7 +565,7 @@ def test_a_file_that_vanishes_meanwhile(
 
     def look(found: os.stat_result) -> Any:
         (tree / "b").unlink(missing_ok=True)
-        return hash_cache.stat_key(found)
+        return scout.stat_key(found)
 
     monkeypatch.setattr(walk, "stat_key", look)
     found = capture()
