@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .sdk.compute_target import ComputeTarget
     from .sdk.conda_dependencies import CondaDependencies
     from .sdk.environment import Environment
+    from .sdk.environment_build import ImageBuildDetails
     from .sdk.environment_sections import ContainerRegistry, DockerBuildContext
     from .sdk.environment_yaml import load_environment
     from .sdk.experiment import Experiment
@@ -67,6 +68,7 @@ __all__ = [
     "Experiment",
     "ExperimentExecutionException",
     "ForbiddenError",
+    "ImageBuildDetails",
     "LaunchRefusedError",
     "NotFoundError",
     "Resources",
@@ -101,6 +103,7 @@ _HOMES = {
     "DockerConfiguration": ".sdk.run_configuration",
     "Environment": ".sdk.environment",
     "Experiment": ".sdk.experiment",
+    "ImageBuildDetails": ".sdk.environment_build",
     "Resources": ".core.resources",
     "Run": ".sdk.run",
     "RunConfiguration": ".sdk.run_configuration",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.homes import Home, wait_until
-from wherry import CondaDependencies, Environment, Run
+from wherry import CondaDependencies, Environment, Run, Workspace
 
 BUILD_LOG = "azureml-logs/20_image_build_log.txt"
 SAYS_SIX = "import six, sys; print(six.__version__, sys.prefix)"
@@ -80,6 +80,18 @@ def build_log(run: Run) -> str:
     pieces: list[bytes] = []
     run.stream_logs(pieces.append, name=BUILD_LOG, follow=False)
     return b"".join(pieces).decode()
+
+
+def test_it_is_built_ahead_and_made_again_from_its_lock(home: Home) -> None:
+    workspace = Workspace.create("w", exist_ok=True)
+    build = environment("six==1.16.0").build(workspace).wait_for_completion()
+    assert build.status == "Succeeded"
+    run = home.submit(SAYS_SIX, environment=environment("six==1.16.0"))
+    run.wait_for_completion()
+    assert BUILD_LOG not in run.get_file_names()
+    again = home.submit(SAYS_SIX, environment=Environment.from_lock("again", build.get_lock()))
+    again.wait_for_completion()
+    assert output(again).split()[0] == "1.16.0"
 
 
 def test_what_cannot_be_resolved_fails_with_the_resolvers_words(home: Home) -> None:

@@ -10,6 +10,7 @@ import signal
 import sys
 from typing import Any, Dict, List, Optional
 
+from wherry.builds.cache import default_root
 from wherry.builds.error import BuildCanceled, BuildError
 from wherry.builds.prepare import prepare
 from wherry.builds.prepared import Prepared
@@ -42,7 +43,9 @@ def _parser() -> argparse.ArgumentParser:
     acts = parser.add_subparsers(dest="act", required=True)
     for act in _ACTS:
         each = acts.add_parser(act)
-        each.add_argument("--root", required=True, help="the folder in which environments live")
+        each.add_argument(
+            "--root", default=default_root(), help="the folder in which environments live"
+        )
         if act in ("build", "lock"):
             each.add_argument("spec", help="a file that holds the specification, or - for stdin")
             each.add_argument("--uv", help="the program uv, where it is not to be looked for")

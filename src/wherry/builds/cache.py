@@ -22,6 +22,12 @@ MARKER = "environment.json"
 FORMAT = 1
 
 
+def default_root() -> str:
+    """Where runs on this node look."""
+    cache = os.environ.get("WHERRY_CACHE") or os.path.expanduser("~/.cache/wherry")
+    return os.path.join(cache, "environments")
+
+
 class Cache:
     def __init__(self, root: str) -> None:
         self.root = os.path.abspath(os.path.expanduser(root))

@@ -11,6 +11,7 @@ from typing import Any
 from wherry.core.errors import WherryError
 from wherry.core.manifest import Manifest
 from wherry.core.placement import Placement
+from wherry.core.sizes import parse_bytes
 from wherry.core.specs import RunSpec
 from wherry.drivers.base import Launch
 
@@ -47,7 +48,7 @@ def describe(
         snapshot=snapshot,
         argv=argv(spec),
         env={**names, **_user_variables(spec), **_devices(place)},
-        environment=_environment(spec),
+        environment=_environment(plane, spec),
         time_limit_s=spec.max_run_duration_s,
         grace_s=plane.settings.cancel_grace_s,
     )
@@ -99,12 +100,15 @@ def _names(plane: Plane, run: Any) -> dict[str, str]:
     }
 
 
-def _environment(spec: RunSpec) -> dict[str, Any] | None:
-    """What the node prepares before the command starts."""
-    wanted = spec.environment
+def _environment(plane: Plane, spec: RunSpec) -> dict[str, Any] | None:
+    """What the node prepares before the command starts, and what room there is for it."""
+    wanted, settings = spec.environment, plane.settings
     if wanted.specification is None:
         return None
-    return {"name": wanted.name, "version": wanted.version, **wanted.specification}
+    python = {"resolver": settings.conda_resolver, **(wanted.specification.get("python") or {})}
+    limit = parse_bytes(settings.environments_limit) if settings.environments_limit else None
+    names = {"name": wanted.name, "version": wanted.version}
+    return {**names, **wanted.specification, "python": python, "limit": limit}
 
 
 def _user_variables(spec: RunSpec) -> dict[str, str]:

@@ -46,6 +46,20 @@ SETTINGS: Tuple[Setting, ...] = (
     ),
     Setting("local_gpus", "WHERRY_LOCAL_GPUS", "whole", None, "GPUs of target local; empty: all"),
     Setting("cancel_grace_s", "WHERRY_CANCEL_GRACE_S", "seconds", 10.0, "from SIGTERM to SIGKILL"),
+    Setting(
+        "conda_resolver",
+        "WHERRY_CONDA_RESOLVER",
+        "resolver",
+        "auto",
+        "who finds conda packages: rattler, pypi, or auto: rattler if a channel answers",
+    ),
+    Setting(
+        "environments_limit",
+        "WHERRY_ENVIRONMENTS_LIMIT",
+        "size",
+        "50GB",
+        "what environments may take on a node",
+    ),
     Setting("max_body_bytes", "WHERRY_MAX_BODY_BYTES", "whole", 64 * 2**20, "largest JSON request"),
     Setting("max_file_bytes", "WHERRY_MAX_FILE_BYTES", "whole", 2**40, "largest file of a run"),
 )
@@ -71,6 +85,8 @@ class Settings:
     local_memory: str
     local_gpus: Optional[int]
     cancel_grace_s: float
+    conda_resolver: str
+    environments_limit: str
     max_body_bytes: int
     max_file_bytes: int
 
@@ -268,5 +284,6 @@ _KINDS: Dict[str, Callable[[Any], Any]] = {
     "whole": _whole,
     "port": lambda raw: int(_number(raw, 0, 65535, "a port from 0 to 65535")),
     "output": _choice("table", "json", "yaml", "tsv"),
+    "resolver": _choice("auto", "rattler", "pypi"),
     "level": _choice("debug", "info", "warning", "error"),
 }

@@ -79,18 +79,19 @@ def make_ready(
     manifest: Mapping[str, Any], folder: Folder, say: Callable[[str], None], signals: Signals
 ) -> Optional[Ready]:
     """None when someone asked for the end meanwhile."""
-    from wherry.builds import BuildCanceled, BuildError, prepare
+    from wherry.builds import BuildCanceled, BuildError, default_root, prepare
 
     output = _Output(folder.build_log)
     try:
         prepared = prepare(
             dict(manifest["environment"]),
-            _root(),
+            default_root(),
             log=output.write,
             progress=say,
             canceled=lambda: bool(signals.asked),
             uv=os.environ.get("WHERRY_UV"),
             folder=folder.work,
+            limit=manifest["environment"].get("limit"),
         )
     except BuildCanceled:
         return None
@@ -102,11 +103,6 @@ def make_ready(
     if prepared.lock:
         _keep(prepared.lock, folder.files)
     return Ready(prepared.variables, prepared.interpreter, prepared.notices, prepared.use.fileno())
-
-
-def _root() -> str:
-    cache = os.environ.get("WHERRY_CACHE") or os.path.expanduser("~/.cache/wherry")
-    return f"{cache}/environments"
 
 
 def _keep(lock: Dict[str, Any], files: str) -> None:

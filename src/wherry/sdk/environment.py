@@ -200,6 +200,17 @@ class Environment(Section):
         record = workspace._client.post(_path(workspace), json=body, retry=True)
         return _from_record(record)
 
+    def build(self, workspace: wherry.Workspace, target: Any = "local") -> wherry.ImageBuildDetails:
+        """Make it ahead on a target, so that the first run there need not wait.
+
+        >>> env.build(ws).wait_for_completion(show_output=True)
+        """
+        return wherry.ImageBuildDetails.start(self, workspace, target)
+
+    def build_local(self, workspace: wherry.Workspace, **_options: Any) -> wherry.ImageBuildDetails:
+        """The same on this machine, where the server runs on it."""
+        return self.build(workspace)
+
     def clone(self, new_name: str) -> Environment:
         """A copy under another name, which is not registered."""
         import copy

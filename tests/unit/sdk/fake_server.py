@@ -42,6 +42,7 @@ class FakeServer:
         self.files: dict[str, dict[str, bytes]] = {}
         self.logs: dict[str, list[bytes]] = {}
         self.streams: dict[str, dict[str, int]] = {}
+        self.spooling = threading.Lock()
         self.metrics: dict[str, list[Logged]] = {}
         self.snapshots: dict[str, list[dict[str, Any]]] = {}
         self.blobs: dict[str, bytes] = {}
@@ -412,6 +413,11 @@ def _heartbeat(call: _Call) -> Any:
 
 @route("POST", "/runs/([^/]+)/spool/([^/]+)")
 def _spool(call: _Call) -> Any:
+    with call.fake.spooling:  # one that was given up may still be under way beside its repetition
+        return _take(call)
+
+
+def _take(call: _Call) -> Any:
     streams = call.fake.streams.setdefault(call.run["id"], {})
     size, offset = streams.get(call.match[1], 0), int(call.one("offset"))
     if offset > size:
