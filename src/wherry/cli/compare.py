@@ -9,7 +9,15 @@ import click
 from .command import Command, argument_for_run, pass_session
 from .metrics import difference, flat, number, short
 from .output import emit
-from .run_view import command_of, commit_of, duration, pairs, resources_of, short_id
+from .run_view import (
+    command_of,
+    commit_of,
+    duration,
+    environment_of,
+    pairs,
+    resources_of,
+    short_id,
+)
 from .session import Session
 from .table import Column, render
 
@@ -105,6 +113,7 @@ def _summary(records: Sequence[Mapping[str, Any]]) -> List[Tuple[str, List[str],
         "experiment": [str(record["experiment"]) for record in records],
         "target": [str(record.get("target") or "") for record in records],
         "command": [command_of(spec) for spec in specs],
+        "environment": [environment_of(spec) for spec in specs],
         "interpreter": [
             str((spec.get("environment") or {}).get("interpreter_path") or "") for spec in specs
         ],

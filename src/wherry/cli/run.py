@@ -41,6 +41,8 @@ def _positive(ctx: click.Context, param: click.Parameter, value: Any) -> Optiona
         "wherry run train.py -- --epochs 10 --lr 0.1",
         "wherry run --name baseline --tag data=v2 --timeout 2h train.py",
         "wherry run --env ~/envs/torch --gpu 1 --memory 8GB train.py",
+        "wherry run --environment Wherry-sklearn train.py",
+        "wherry run --environment conda.yml train.py",
         'wherry run --command "python prepare.py && python train.py"',
         "wherry run --dry-run train.py",
     ],
@@ -61,6 +63,13 @@ def _positive(ctx: click.Context, param: click.Parameter, value: Any) -> Optiona
     metavar="PATH",
     help="The Python that runs it: an interpreter, the folder of a virtual environment, or its "
     "name.  [default: the one that runs wherry]",
+)
+@click.option(
+    "--environment",
+    metavar="NAME",
+    shell_complete=completing("environments"),
+    help="What it needs installed: a registered or curated environment, such as train:3 or "
+    "Wherry-sklearn, or a file: conda's, or pip's requirements (.txt).",
 )
 @click.option(
     "--experiment",
@@ -173,19 +182,14 @@ def _configuration(
     command: Optional[str],
     options: Dict[str, Any],
 ) -> Tuple[str, Any, Dict[str, Any]]:
-    from ..sdk.environment import Environment
     from ..sdk.run_configuration import RunConfiguration
     from ..sdk.script_run_config import ScriptRunConfig
-    from .interpreter import choose, with_python
     from .source import experiment_of, source_of
 
     source = source_of(script, options["source"])
     if source.notice:
         session.say(source.notice)
-    environment = Environment()
-    environment.python.interpreter_path = choose(
-        session, options["env"], options["active"], options["target"]
-    )
+    environment, command = _environment(session, command, options)
     run_config = RunConfiguration()
     run_config.environment_variables = _variables(options["variables"])
     config = ScriptRunConfig(
@@ -196,11 +200,32 @@ def _configuration(
         compute_target=options["target"],
         environment=environment,
         max_run_duration_seconds=options["timeout"],
-        command=command and with_python(command, environment.python.interpreter_path),
+        command=command,
         resources=_resources(options),
     )
     labels = {"display_name": options["name"], "tags": pairs("--tag", options["tags"])}
     return options["experiment"] or experiment_of(source.directory), config, labels
+
+
+def _environment(
+    session: Session, command: Optional[str], options: Dict[str, Any]
+) -> Tuple[Any, Optional[str]]:
+    """What it runs in, and the command as it has to be given there."""
+    from ..sdk.environment import Environment
+    from . import environment_choice, interpreter
+
+    wanted = options["environment"]
+    if wanted and options["env"]:
+        raise Usage(
+            "both --env and --environment are given",
+            hint="--env names a Python that is there, --environment what is to be installed",
+        )
+    if wanted:
+        return environment_choice.choose(session, wanted), command
+    environment = Environment()
+    path = interpreter.choose(session, options["env"], options["active"], options["target"])
+    environment.python.interpreter_path = path
+    return environment, command and interpreter.with_python(command, path)
 
 
 def _resources(options: Dict[str, Any]) -> Dict[str, Any]:

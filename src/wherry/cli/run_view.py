@@ -79,6 +79,7 @@ def facts(run: Mapping[str, Any]) -> List[Tuple[str, str]]:
         ("parent", run.get("parent_id")),
         ("target", run.get("target")),
         ("command", command_of(spec)),
+        ("environment", environment_of(spec)),
         ("interpreter", (spec.get("environment") or {}).get("interpreter_path")),
         ("variables", " ".join(spec.get("environment_variables") or {})),
         ("resources", resources_of(spec)),
@@ -94,6 +95,15 @@ def facts(run: Mapping[str, Any]) -> List[Tuple[str, str]]:
         ("snapshot", str(run.get("snapshot_id") or "")[:12]),
     ]
     return [(name, str(value)) for name, value in found if value]
+
+
+def environment_of(spec: Mapping[str, Any]) -> str:
+    """The environment that was made for it: its name and version."""
+    wanted = spec.get("environment") or {}
+    if not wanted.get("specification"):
+        return ""
+    name, version = wanted.get("name") or "unnamed", wanted.get("version")
+    return f"{name}:{version}" if version else str(name)
 
 
 def command_of(spec: Mapping[str, Any]) -> str:

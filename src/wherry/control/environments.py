@@ -99,26 +99,39 @@ def referred(plane: Plane, workspace_name: str, reference: str) -> Environment:
 
 
 def resolved(plane: Plane, workspace_name: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields of a run with what its environment's reference means now.
+    """The fields of a run with what its environment means now, whatever is registered later.
 
-    The run keeps that, whatever is registered later. Its own variables come before those of the
-    environment.
+    Its own variables come before those of the environment.
     """
     asked = fields.get("environment") or {}
-    if not asked.get("reference"):
+    if asked.get("reference"):
+        asked = _of_reference(plane, workspace_name, asked)
+    elif asked.get("specification") is None:
         return fields
+    return {**fields, "environment": _with_resolver(plane, asked)}
+
+
+def _of_reference(plane: Plane, workspace_name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     found = referred(plane, workspace_name, asked["reference"])
     spec = dict(found.specification)
     variables = {**spec.pop("variables", {}), **(asked.get("environment_variables") or {})}
     python = spec["python"]
-    environment = {
+    return {
         "name": found.name,
         "version": found.version,
         "python": {"interpreter_path": python.get("interpreter") or ""},
         "environment_variables": variables,
         "specification": spec,
     }
-    return {**fields, "environment": environment}
+
+
+def _with_resolver(plane: Plane, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The setting counts where the environment says nothing."""
+    spec, setting = asked["specification"], plane.settings.conda_resolver
+    python = spec.get("python") if isinstance(spec, Mapping) else None
+    if setting == "auto" or not isinstance(python, Mapping) or python.get("resolver"):
+        return asked
+    return {**asked, "specification": {**spec, "python": {**python, "resolver": setting}}}
 
 
 def _existing(

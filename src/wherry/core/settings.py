@@ -45,6 +45,13 @@ SETTINGS: Tuple[Setting, ...] = (
         "local_memory", "WHERRY_LOCAL_MEMORY", "size", "", "memory of target local; empty: all"
     ),
     Setting("local_gpus", "WHERRY_LOCAL_GPUS", "whole", None, "GPUs of target local; empty: all"),
+    Setting(
+        "conda.resolver",
+        "WHERRY_CONDA_RESOLVER",
+        "resolver",
+        "auto",
+        "whence conda packages come: auto, rattler, pypi",
+    ),
     Setting("cancel_grace_s", "WHERRY_CANCEL_GRACE_S", "seconds", 10.0, "from SIGTERM to SIGKILL"),
     Setting(
         "conda_resolver",
@@ -84,6 +91,7 @@ class Settings:
     local_cpus: Optional[float]
     local_memory: str
     local_gpus: Optional[int]
+    conda_resolver: str
     cancel_grace_s: float
     conda_resolver: str
     environments_limit: str
@@ -91,7 +99,7 @@ class Settings:
     max_file_bytes: int
 
     def __init__(self, values: Mapping[str, Any], origins: Mapping[str, str]) -> None:
-        self.__dict__.update(values)
+        self.__dict__.update({_attribute(name): value for name, value in values.items()})
         self._origins = dict(origins)
 
     def origin(self, name: str) -> str:
@@ -103,13 +111,18 @@ class Settings:
         return [
             {
                 "name": setting.name,
-                "value": shown(setting.name, getattr(self, setting.name)),
+                "value": shown(setting.name, getattr(self, _attribute(setting.name))),
                 "origin": self.origin(setting.name),
                 "env": setting.env,
                 "doc": setting.doc,
             }
             for setting in SETTINGS
         ]
+
+
+def _attribute(name: str) -> str:
+    """``conda.resolver`` as ``conda_resolver``."""
+    return name.replace(".", "_")
 
 
 def resolve(

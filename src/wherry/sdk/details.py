@@ -68,7 +68,6 @@ def definition(spec: Any) -> Dict[str, Any]:
     if not spec:
         return {}
     environment = spec.get("environment") or {}
-    python = environment.get("python") or environment
     return {
         "script": spec.get("script") or None,
         "command": spec.get("command") or "",
@@ -84,15 +83,7 @@ def definition(spec: Any) -> Dict[str, Any]:
         "jobName": None,
         "maxRunDurationSeconds": spec.get("max_run_duration_s"),
         "nodeCount": 1,
-        "environment": {
-            "name": environment.get("name") or None,
-            "python": {
-                "interpreterPath": python.get("interpreter_path"),
-                "userManagedDependencies": True,
-            },
-            "environmentVariables": dict(environment.get("environment_variables") or {}),
-            "docker": {"enabled": False},
-        },
+        "environment": _environment(environment),
         "environmentVariables": dict(spec.get("environment_variables") or {}),
         "history": {
             "outputCollection": True,
@@ -100,4 +91,25 @@ def definition(spec: Any) -> Dict[str, Any]:
             "directoriesToWatch": ["logs"],
         },
         "resources": dict(spec.get("resources") or {}),
+    }
+
+
+def _environment(environment: Mapping[str, Any]) -> Dict[str, Any]:
+    wanted = environment.get("specification") or {}
+    python, docker = wanted.get("python") or {}, wanted.get("docker") or {}
+    given = environment.get("python") or environment
+    return {
+        "name": environment.get("name") or None,
+        "version": environment.get("version") or None,
+        "python": {
+            "interpreterPath": given.get("interpreter_path") or "python",
+            "userManagedDependencies": bool(python.get("user_managed", True)),
+            "condaDependencies": python.get("conda"),
+        },
+        "environmentVariables": dict(environment.get("environment_variables") or {}),
+        "docker": {
+            "enabled": bool(docker.get("enabled")),
+            "baseImage": docker.get("image"),
+            "baseDockerfile": docker.get("dockerfile"),
+        },
     }

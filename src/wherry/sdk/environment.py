@@ -139,7 +139,7 @@ class Environment(Section):
     def from_lock(name: str, lock: Union[str, os.PathLike[str], Mapping[str, Any]]) -> Environment:
         """Exactly what an earlier build installed: its lock, or the lock's file.
 
-        >>> env = Environment.from_lock("train", "environment.lock.json")
+        >>> env = Environment.from_lock("train", "lock.json")
         """
         environment = Environment(name)
         environment.python.lock = environment_sources.lock_of(lock)

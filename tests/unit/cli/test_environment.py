@@ -154,3 +154,30 @@ def test_environments_of_job_files(
     assert spec["environment"]["name"] == name
     assert spec["environment"]["specification"]["python"]["conda"]["dependencies"]
     assert spec["command"] == "python train.py"
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "package"),
+    [
+        ("Wherry-sklearn", "Wherry-sklearn", "scikit-learn==1.5.2"),
+        ("conda.yml", "mine", "numpy"),
+        ("requirements.txt", "requirements", "pandas"),
+        ("./environment.yml", "train", "pandas>=2"),
+    ],
+)
+def test_a_run_in_an_environment(
+    wherry: Wherry, folder: Path, given: str, name: str, package: str
+) -> None:
+    (folder / "train.py").write_text("")
+    (folder / "conda.yml").write_text("name: mine\ndependencies: [numpy]\n")
+    (folder / "requirements.txt").write_text("pandas\n")
+    (folder / "environment.yml").write_text(FILE)
+    result = wherry("run", "--detach", "--environment", given, "train.py", "-o", "json")
+    assert result.code == 0, result.err
+    record = json.loads(result.out)
+    spec = record["spec"]
+    assert spec["environment"]["name"] == name
+    assert package in json.dumps(spec["environment"]["specification"])
+    assert f"environment  {name}" in wherry("job", "show", record["id"]).out
+    bare = wherry("run", "--detach", "--environment", given, "--command", "x", "-o", "json").out
+    assert json.loads(bare)["spec"]["command"] == "x"

@@ -28,6 +28,7 @@ from wherry.core.errors import (
     RunConfigurationException,
     from_problem,
 )
+from wherry.core.settings import resolve
 from wherry.drivers.base import Launch
 from wherry.drivers.memory import MemoryDriver
 from wherry.store import snapshots
@@ -270,6 +271,18 @@ def test_an_interpreter_alone_needs_no_preparation(
     submit.submit(plane, "w", run_fields(snapshot), "me")
     Reconciler(plane, "local", driver).tick()
     assert json.loads(launched[0].files["manifest.json"])["environment"] is None
+
+
+def test_the_setting_says_whence_conda_packages_come(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plane.settings = resolve({"conda.resolver": "pypi"}, {})
+    for python, chosen in (({}, "pypi"), ({"resolver": "rattler"}, "rattler")):
+        spec = {"python": {**conda("numpy")["python"], **python}}
+        fields = environments.resolved(plane, "w", {"environment": {"specification": spec}})
+        assert fields["environment"]["specification"]["python"]["resolver"] == chosen
+    plain = {"environment": {"python": {"interpreter_path": "python"}}}
+    assert environments.resolved(plane, "w", plain) is plain
 
 
 def test_names_are_not_said_twice(plane: Plane) -> None:

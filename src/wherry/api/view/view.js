@@ -138,7 +138,7 @@ function renew(place, data, draw) {
 }
 
 function describe(run, path) {
-  const ended = ENDED.has(run.status), spec = run.spec || {}, error = run.error || {};
+  const ended = ENDED.has(run.status), spec = run.spec || {}, error = run.error || {}, environment = spec.environment || {};
   const commit = run.properties["azureml.git.commit"], changed = run.properties["azureml.git.dirty"] === "True";
   const entries = [
     ["status", badge(run)], [ended ? "because" : "now", run.message],
@@ -146,7 +146,8 @@ function describe(run, path) {
     ["run", run.id], ["parent", run.parent_id ? runLink(run.parent_id) : null], ["experiment", experimentLink(run.experiment)],
     ["target", run.target || "this program"], ["submitted", when(run.submitted_at)], [ended ? "took" : "so far", lasted(run)],
     ["command", [spec.script || spec.command || []].concat(spec.arguments || []).flat().join(" ")],
-    ["python", (spec.environment || {}).interpreter_path], ["commit", commit ? commit.slice(0, 12) + (changed ? " (with changes)" : "") : ""],
+    ["environment", environment.specification ? [environment.name || "unnamed", environment.version].filter(Boolean).join(":") : ""],
+    ["python", environment.interpreter_path], ["commit", commit ? commit.slice(0, 12) + (changed ? " (with changes)" : "") : ""],
     ["tags", Object.entries(run.tags).map(([key, value]) => (value ? `${key}=${value}` : key)).join(", ")],
   ].filter(([, value]) => value);
   const list = make("dl", {}, ...entries.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
