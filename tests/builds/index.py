@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import json
@@ -37,8 +38,9 @@ def wheel(name: str, version: str, source: str, described: str) -> bytes:
 class Index:
     """``let_go`` is set as long as files are given out; ``asked`` once somebody wanted one."""
 
-    def __init__(self, dates: bool = True) -> None:
+    def __init__(self, dates: bool = True, login: str = "") -> None:
         self.dates = dates
+        self.login = login
         self.files: dict[str, bytes] = {}
         self.described: dict[str, bytes] = {}
         self.let_go = threading.Event()
@@ -77,6 +79,10 @@ def serve(index: Index) -> Iterator[Index]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             kind, _, name = self.path.strip("/").partition("/")
+            wanted = f"Basic {base64.b64encode(index.login.encode()).decode()}"
+            if index.login and self.headers.get("Authorization") != wanted:
+                self._answer(None, "text/plain", 401)
+                return
             if kind == "files":
                 if name in index.files:
                     index.asked.set()
@@ -90,8 +96,8 @@ def serve(index: Index) -> Iterator[Index]:
                     "application/vnd.pypi.simple.v1+json",
                 )
 
-        def _answer(self, content: bytes | None, kind: str) -> None:
-            self.send_response(200 if content is not None else 404)
+        def _answer(self, content: bytes | None, kind: str, missing: int = 404) -> None:
+            self.send_response(200 if content is not None else missing)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(content or b"")))
             self.end_headers()

@@ -36,6 +36,12 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> CondaChannel:
     made.add_module("wherry-nowhere", "1.10", "VALUE = 110\n", depends=["wherry-below >=1"])
     made.add_module("wherry-nowhere", "2.0", "VALUE = 200\n")
     made.add_module("wherry-below", "1.0", "VALUE = 1\n")
+    script = b'export WHERRY_SET="$CONDA_PREFIX/share"; export PATH="/odd:$PATH"'
+    files = {
+        "etc/conda/activate.d/set.sh": script,
+        "etc/conda/env_vars.d/set.json": b'{"WHERRY_ALSO": "1"}',
+    }
+    made.add("wherry-sets", "1.0", files)
     return made
 
 
@@ -85,6 +91,21 @@ def test_the_pip_section_keeps_what_conda_brought(
     assert made.notices == []
 
 
+def test_packages_may_set_variables(channel: CondaChannel, root: str) -> None:
+    made = prepare(spec("python=3", "wherry-sets", channel=channel.url), root)
+    assert made.variables["WHERRY_SET"] == f"{made.prefix}/share"
+    assert made.variables["WHERRY_ALSO"] == "1"
+    assert made.variables["PATH"].startswith(f"{made.prefix}/bin:")
+
+
+def test_a_token_of_a_channel_is_not_told(silent: str, root: str) -> None:
+    channel = silent.replace("/quiet", "/t/secret/quiet")
+    with pytest.raises(BuildError, match="does not answer") as caught:
+        prepare(spec("six", channel=channel, resolver="rattler"), root)
+    assert "secret" not in caught.value.text()
+    assert "secret" not in str(prepare(spec("six", channel=channel), root))
+
+
 def test_what_no_channel_has_is_refused_with_its_line(channel: CondaChannel, root: str) -> None:
     wanted = spec(
         "python=3", "wherry-nowhere=7", channel=channel.url, lines={"wherry-nowhere=7": 5},
@@ -112,7 +133,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_a_channel_that_does_not_answer_is_named(silent: str, root: str) -> None:
-    with pytest.raises(BuildError, match=rf"{silent}\): no answer within") as caught:
+    with pytest.raises(BuildError, match=rf"{silent}: no answer within") as caught:
         prepare(spec("six", channel=silent, resolver="rattler"), root)
     assert "conda.resolver" in str(caught.value.hint)
 

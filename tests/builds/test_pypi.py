@@ -131,7 +131,7 @@ def test_an_index_without_dates_says_so(root: str) -> None:
 @pytest.fixture
 def locked(root: str, index: Index) -> dict[str, Any]:
     index.add("tool", "1.0", source="VERSION = 1")
-    first = prepare(spec(f"--index-url http://me:secret@{index.url[7:]}/simple", "tool"), root)
+    first = prepare(spec(f"--index-url {index.url}/simple", "tool"), root)
     assert first.lock is not None
     index.add("tool", "2.0", source="VERSION = 2")
     return first.lock
@@ -144,8 +144,29 @@ def test_a_lock_is_built_exactly(locked: dict[str, Any], tmp_path: Path) -> None
     assert run_in(again, "import tool; print(tool.VERSION)") == "1"
 
 
-def test_a_lock_keeps_no_password(locked: dict[str, Any]) -> None:
-    assert "secret" not in str(locked)
+def test_a_password_of_an_index_is_used_and_not_told(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log: list[bytes] = []
+    started: list[str] = []
+    start = subprocess.Popen.__init__
+
+    def note(self: Any, words: list[str], *rest: Any, **named: Any) -> None:
+        started.extend(words)
+        start(self, words, *rest, **named)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", note)
+    with serve(Index(login="me:secret")) as index:
+        index.add("private", "1.0")
+        address = f"http://me:secret@{index.url[7:]}"
+        made = prepare(spec(f"--index-url {address}/simple", "private"), root, log=log.append)
+        direct = f"private @ {address}/files/private-1.0-py3-none-any.whl"
+        other = prepare(spec(direct), root, log=log.append)
+        with pytest.raises(BuildError) as caught:
+            prepare(spec(direct, "private==2.0"), root, log=log.append)
+    assert versions(made) == versions(other) == {"private": "1.0"}
+    told = [str(made), str(other), caught.value.text(), b"".join(log).decode(), *started]
+    assert [text for text in told if "secret" in text] == []
 
 
 def test_a_lock_does_not_take_another_file(

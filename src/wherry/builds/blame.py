@@ -7,6 +7,7 @@ from typing import List
 
 from wherry.builds.error import BuildError
 from wherry.builds.recipe import Recipe, conda_parts, name_of
+from wherry.builds.redacting import without_secrets
 
 _UNREACHABLE = re.compile(r"Failed to fetch: `?(\S+?)`?$", re.MULTILINE)
 
@@ -24,7 +25,7 @@ def unresolved(recipe: Recipe, output: str) -> BuildError:
     sentence = f"{recipe.name} cannot be resolved"
     if not guilty:
         return BuildError(sentence, explanation=explanation, file=recipe.file)
-    said = [each + (f" ({recipe.place(each)})" if recipe.place(each) else "") for each in guilty]
+    said = [shown(recipe, each) for each in guilty]
     lines = [recipe.lines[each] for each in guilty if each in recipe.lines]
     return BuildError(
         f"{sentence}: {', '.join(said)}",
@@ -32,6 +33,12 @@ def unresolved(recipe: Recipe, output: str) -> BuildError:
         file=recipe.file,
         line=lines[0] if lines else None,
     )
+
+
+def shown(recipe: Recipe, requirement: str) -> str:
+    """With its place in the file, if that is known."""
+    place = recipe.place(requirement)
+    return without_secrets(requirement) + (f" ({place})" if place else "")
 
 
 def blamed(recipe: Recipe, output: str) -> List[str]:

@@ -19,7 +19,7 @@ from typing import Any, Dict, List, Optional
 from wherry.builds.use import Use
 
 MARKER = "environment.json"
-FORMAT = 1
+FORMAT = 2
 
 
 def default_root() -> str:

@@ -12,6 +12,7 @@ import urllib.request
 from dataclasses import dataclass
 from typing import Dict, List, Sequence
 
+from wherry.builds.redacting import without_secrets
 from wherry.builds.talk import Talk
 
 ALIAS = "https://conda.anaconda.org"
@@ -28,6 +29,11 @@ class Channel:
     name: str
     url: str
     silence: str = ""  # why nobody answers
+
+    @property
+    def shown(self) -> str:
+        name, url = without_secrets(self.name), without_secrets(self.url)
+        return name if name.rstrip("/") == url else f"{name} ({url})"
 
 
 def addresses(names: Sequence[str]) -> List[Channel]:

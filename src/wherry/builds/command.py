@@ -90,7 +90,10 @@ def _follow(
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_LOOK_S)
         elif silent_s is not None and time.monotonic() - last > silent_s:
-            raise BuildError(f"a program of the build said nothing for {silent_s:.0f} seconds")
+            raise BuildError(
+                f"a program of the build said nothing for {silent_s:.0f} seconds and was ended",
+                hint="a server that it waits for does not answer; the build log has its last words",
+            )
     return process.returncode, b"".join(kept)[-_ENOUGH:].decode("utf-8", "replace")
 
 

@@ -7,7 +7,7 @@ import os
 import pkgutil
 from typing import Any, Dict, List, Sequence
 
-from wherry.builds.blame import blamed
+from wherry.builds.blame import blamed, shown
 from wherry.builds.cache import Cache, read_json
 from wherry.builds.channels import Channel
 from wherry.builds.command import run
@@ -15,6 +15,7 @@ from wherry.builds.dates import cutoff
 from wherry.builds.disk import check_space
 from wherry.builds.error import BuildError
 from wherry.builds.recipe import Recipe
+from wherry.builds.redacting import without_secrets
 from wherry.builds.talk import Talk
 
 # rattler's own environment, made like any other.
@@ -97,13 +98,11 @@ class Conda:
 
     def _refused(self, answer: Dict[str, Any], channels: Sequence[Channel]) -> BuildError:
         recipe, text = self._recipe, answer["error"].strip()
-        names = ", ".join(dict.fromkeys(channel.name for channel in channels))
+        names = ", ".join(dict.fromkeys(without_secrets(channel.name) for channel in channels))
         if answer["kind"] in ("GatewayError", "FetchRepoDataError", "IoError"):
             return BuildError(f"a conda channel of {recipe.name} ({names}) failed: {text}")
         guilty = blamed(recipe, text)
-        said = [
-            each + (f" ({recipe.place(each)})" if recipe.place(each) else "") for each in guilty
-        ]
+        said = [shown(recipe, each) for each in guilty]
         lines = [recipe.lines[each] for each in guilty if each in recipe.lines]
         return BuildError(
             f"{recipe.name} cannot be resolved from {names}"

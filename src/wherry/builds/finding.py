@@ -28,7 +28,7 @@ def open_environment(
         return None
     return Prepared(
         interpreter=marker["interpreter"],
-        variables=variables_of(marker["prefix"], bool(marker["lock"].get("conda"))),
+        variables=variables_of(marker),
         lock=marker["lock"],
         notices=list(notices),
         prefix=marker["prefix"],

@@ -7,7 +7,7 @@ import shutil
 import time
 from typing import Any, Dict, List, Optional, Tuple
 
-from wherry.builds import pip_options
+from wherry.builds.activation import activation
 from wherry.builds.cache import Cache
 from wherry.builds.channels import Channel, addresses, probe
 from wherry.builds.claim import claim
@@ -24,6 +24,7 @@ from wherry.builds.prepared import Prepared
 from wherry.builds.prune import prune
 from wherry.builds.pypi import PyPI, listed
 from wherry.builds.recipe import Recipe, conda_parts, name_of, parse
+from wherry.builds.redacting import lock_without_secrets
 from wherry.builds.talk import Talk
 from wherry.builds.uv import fetch_python, find_uv, variables
 
@@ -118,7 +119,7 @@ class _Maker:
         self._talk.say("asking conda channels")
         asked = probe(addresses(recipe.channels), self._talk)
         silent = [each for each in asked if each.silence]
-        why = "; ".join(f"{each.name} ({each.url}): {each.silence}" for each in silent)
+        why = "; ".join(f"{each.shown}: {each.silence}" for each in silent)
         if silent and recipe.resolver == "rattler":
             raise BuildError(
                 f"{recipe.name} needs a conda channel that does not answer: {why}",
@@ -182,7 +183,7 @@ class _Maker:
             "platform": platform(),
             "python": str(interpreter) if interpreter else (pythons or [None])[0],
             "as_of": self._recipe.as_of,
-            "options": [pip_options.without_secrets(word) for word in self._recipe.options],
+            "options": list(self._recipe.options),
             "conda": records or [],
             "pypi": listed(pylock or ""),
             "pylock": pylock,
@@ -205,9 +206,15 @@ class _Maker:
             except BaseException:
                 self._cache.discard(prefix)
                 raise
-            marker = {"prefix": prefix, "interpreter": python, "lock": lock}
-            took = {"name": self._recipe.name, "seconds": time.time() - started}
-            self._cache.finish(key, {**marker, **took})
+            marker = {
+                "prefix": prefix,
+                "interpreter": python,
+                "lock": lock_without_secrets(lock),
+                "activation": activation(prefix) if lock["conda"] else {},
+                "name": self._recipe.name,
+                "seconds": time.time() - started,
+            }
+            self._cache.finish(key, marker)
         self._talk.say("ready")
         return key, True
 

@@ -2,42 +2,50 @@
 
 from __future__ import annotations
 
-import re
-from typing import List, Sequence
+from typing import Dict, List, NamedTuple, Sequence, Tuple
 
-_SAME = {
-    "-i": "--index-url",
-    "--index-url": "--index-url",
-    "--extra-index-url": "--extra-index-url",
-    "-f": "--find-links",
-    "--find-links": "--find-links",
+# By variables: whoever lists this machine's processes sees their arguments, passwords and all.
+_VARIABLES = {
+    "-i": ("UV_DEFAULT_INDEX", " "),
+    "--index-url": ("UV_DEFAULT_INDEX", " "),
+    "--extra-index-url": ("UV_INDEX", " "),
+    "-f": ("UV_FIND_LINKS", ","),
+    "--find-links": ("UV_FIND_LINKS", ","),
+}
+_WORDS = {
     "--no-binary": "--no-binary",
     "--only-binary": "--only-binary",
     "--trusted-host": "--allow-insecure-host",
 }
 
 
-def for_uv(options: Sequence[str], unknown: List[str]) -> List[str]:
-    """Those that change what is installed; the others are added to ``unknown``.
+class Said(NamedTuple):
+    """What means nothing to uv is ``unknown``."""
 
-    pip looks at all indexes and takes the best version, so uv is told to.
-    """
-    said: List[str] = []
-    words = iter(options)
-    for word in words:
-        if word in _SAME:
-            said += [_SAME[word], next(words, "")]
-        elif word == "--pre":
-            said += ["--prerelease", "allow"]
-        elif word == "--no-index":
-            said.append(word)
-        elif word.startswith("-"):
-            unknown.append(word)
-    if "--extra-index-url" in said:
-        said += ["--index-strategy", "unsafe-best-match"]
-    return said
+    words: Tuple[str, ...]
+    variables: Dict[str, str]
+    unknown: Tuple[str, ...]
 
 
-def without_secrets(text: str) -> str:
-    """As a lock may keep it, where everyone who may see the run may read it."""
-    return re.sub(r"://[^/@\s\"]*@", "://", text)
+def for_uv(options: Sequence[str]) -> Said:
+    """pip looks at all indexes and takes the best version, so uv is told to."""
+    words: List[str] = []
+    unknown: List[str] = []
+    variables: Dict[str, str] = {}
+    rest = iter(options)
+    for option in rest:
+        if option in _VARIABLES:
+            name, between = _VARIABLES[option]
+            before = variables[name] + between if name in variables else ""
+            variables[name] = before + next(rest, "")
+        elif option in _WORDS:
+            words += [_WORDS[option], next(rest, "")]
+        elif option == "--pre":
+            words += ["--prerelease", "allow"]
+        elif option == "--no-index":
+            words.append(option)
+        elif option.startswith("-"):
+            unknown.append(option)
+    if "UV_INDEX" in variables:
+        words += ["--index-strategy", "unsafe-best-match"]
+    return Said(tuple(words), variables, tuple(unknown))

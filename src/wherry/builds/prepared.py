@@ -34,16 +34,17 @@ class Prepared(NamedTuple):
         }
 
 
-def variables_of(prefix: str, conda: bool) -> Dict[str, str]:
-    """What activating the environment would set."""
+def variables_of(marker: Dict[str, Any]) -> Dict[str, str]:
+    """What activating a finished environment would set."""
+    prefix = marker["prefix"]
     path = os.environ.get("PATH", os.defpath)
     found = {"PATH": os.path.join(prefix, "bin") + os.pathsep + path}
-    if conda:
-        name = os.path.basename(prefix)
-        return {
-            **found,
-            "CONDA_PREFIX": prefix,
-            "CONDA_DEFAULT_ENV": name,
-            "PYTHONNOUSERSITE": "1",
-        }
-    return {**found, "VIRTUAL_ENV": prefix}
+    if not marker["lock"]["conda"]:
+        return {**found, "VIRTUAL_ENV": prefix}
+    return {
+        **marker["activation"],
+        **found,
+        "CONDA_PREFIX": prefix,
+        "CONDA_DEFAULT_ENV": os.path.basename(prefix),
+        "PYTHONNOUSERSITE": "1",
+    }

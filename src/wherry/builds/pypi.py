@@ -6,13 +6,13 @@ import os
 import re
 from typing import Any, Callable, Dict, List, Sequence
 
-from wherry.builds import pip_options
 from wherry.builds.blame import unresolved
 from wherry.builds.cache import Cache
 from wherry.builds.command import Outcome, run
 from wherry.builds.dates import cutoff
 from wherry.builds.disk import check_space
 from wherry.builds.error import BuildError
+from wherry.builds.pip_options import for_uv
 from wherry.builds.recipe import Recipe, name_of
 from wherry.builds.talk import Talk
 from wherry.builds.uv import variables
@@ -32,9 +32,8 @@ class PyPI:
         self._talk = talk
         self._recipe = recipe
         self._work = work
-        unknown: List[str] = []
-        self._options = pip_options.for_uv(recipe.options, unknown)
-        for word in unknown:
+        self._options = for_uv(recipe.options)
+        for word in self._options.unknown:
             talk.log(f"pip's option {word} means nothing here\n".encode())
 
     def resolve(self, requirements: Sequence[str], python: str, alone: bool = False) -> str:
@@ -50,7 +49,7 @@ class PyPI:
         if done.code != 0:
             raise unresolved(self._recipe, done.output)
         with open(locked, encoding="utf-8") as file:
-            return pip_options.without_secrets(file.read())
+            return file.read()
 
     def install(self, pylock: str, python: str) -> None:
         """Exactly these files: uv checks their hashes."""
@@ -111,7 +110,7 @@ class PyPI:
         for name in names:
             self._write("one.in", [name])
             words = [self._uv, "pip", "compile", "--python", python, "--no-deps", "--quiet", path]
-            done = run([*words, *self._options], quiet, self._variables())
+            done = run([*words, *self._options.words], quiet, self._variables())
             if "was not found in" in done.output:
                 absent.append(name)
         return absent
@@ -123,14 +122,14 @@ class PyPI:
         heard: Callable[[str], object] = lambda line: None,
         stdout: bool = True,
     ) -> Outcome:
-        command = [self._uv, "pip", verb, *words, *self._options]
+        command = [self._uv, "pip", verb, *words, *self._options.words]
         done = run(command, self._talk, self._variables(), heard, stdout=stdout)
         if done.code != 0:
             check_space(done.output, self._cache)
         return done
 
     def _variables(self) -> Dict[str, str]:
-        return variables(self._cache)
+        return {**variables(self._cache), **self._options.variables}
 
     def _write(self, name: str, lines: Sequence[str]) -> str:
         path = os.path.join(self._work, name)
@@ -142,7 +141,7 @@ class PyPI:
         as_of = self._recipe.as_of
         if not as_of:
             return
-        if "--find-links" in self._options:
+        if "UV_FIND_LINKS" in self._variables():
             self._talk.notice(
                 f"files of --find-links carry no date: {as_of} does not hold for them"
             )
