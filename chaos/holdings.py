@@ -15,6 +15,7 @@ from chaos.world import World
 from wherry.sdk.connection import forget
 
 _POOL = 50
+_RUNNERS = 20
 _CALM_S = 0.2
 
 
@@ -22,6 +23,10 @@ def holdings(world: World) -> Counter[str]:
     pid = world.server_pid()
     assert pid is not None, "the server is gone"
     found = held_by(pid)
+    for nursery in world.nursery_pids():
+        theirs = held_by(nursery)
+        found["runner"] += theirs["child"]
+        found["pipe of the nursery"] += theirs["pipe"]
     found["attempt folder"] = len(list(world.home.glob("nodes/local/[!.]*")))
     found["incoming folder"] = len(list(world.home.glob("blobs/incoming/*")))
     return found
@@ -59,12 +64,14 @@ def grown(before: Mapping[str, int], now: Mapping[str, int], kept: Mapping[str, 
 def kept(world: World) -> dict[str, int]:
     """What a server that rests may still have from its work, each up to a bound.
 
-    The process that runners come from, with a pipe to it and one back; connections to the
-    database, of which SQLite has two files each; a few threads for requests: those that were idle
-    for ten seconds go when the next request comes.
+    The process that runners come from, with a pipe to it and one back; it has five, and one for
+    each runner that has ended since it started the last. Connections to the database, of which
+    SQLite has two files each. A few threads for requests: those that were idle for ten seconds go
+    when the next request comes.
     """
     pool = {"socket": _POOL} if "WHERRY_DATABASE_URL" in world.variables else {}
-    return {"child": 1, "pipe": 2, "thread": 4, "database file": 2 * _POOL, **pool}
+    nursery = {"child": 1, "pipe": 2, "pipe of the nursery": 5 + _RUNNERS}
+    return {**nursery, **pool, "database file": 2 * _POOL, "thread": 4}
 
 
 def _descriptors(pid: int) -> list[tuple[int, str]]:
