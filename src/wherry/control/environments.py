@@ -104,34 +104,20 @@ def resolved(plane: Plane, workspace_name: str, fields: Mapping[str, Any]) -> Ma
     Its own variables come before those of the environment.
     """
     asked = fields.get("environment") or {}
-    if asked.get("reference"):
-        asked = _of_reference(plane, workspace_name, asked)
-    elif asked.get("specification") is None:
+    if not asked.get("reference"):
         return fields
-    return {**fields, "environment": _with_resolver(plane, asked)}
-
-
-def _of_reference(plane: Plane, workspace_name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     found = referred(plane, workspace_name, asked["reference"])
     spec = dict(found.specification)
     variables = {**spec.pop("variables", {}), **(asked.get("environment_variables") or {})}
     python = spec["python"]
-    return {
+    environment = {
         "name": found.name,
         "version": found.version,
         "python": {"interpreter_path": python.get("interpreter") or ""},
         "environment_variables": variables,
         "specification": spec,
     }
-
-
-def _with_resolver(plane: Plane, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The setting counts where the environment says nothing."""
-    spec, setting = asked["specification"], plane.settings.conda_resolver
-    python = spec.get("python") if isinstance(spec, Mapping) else None
-    if setting == "auto" or not isinstance(python, Mapping) or python.get("resolver"):
-        return asked
-    return {**asked, "specification": {**spec, "python": {**python, "resolver": setting}}}
+    return {**fields, "environment": environment}
 
 
 def _existing(

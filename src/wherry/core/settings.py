@@ -45,16 +45,9 @@ SETTINGS: Tuple[Setting, ...] = (
         "local_memory", "WHERRY_LOCAL_MEMORY", "size", "", "memory of target local; empty: all"
     ),
     Setting("local_gpus", "WHERRY_LOCAL_GPUS", "whole", None, "GPUs of target local; empty: all"),
-    Setting(
-        "conda.resolver",
-        "WHERRY_CONDA_RESOLVER",
-        "resolver",
-        "auto",
-        "whence conda packages come: auto, rattler, pypi",
-    ),
     Setting("cancel_grace_s", "WHERRY_CANCEL_GRACE_S", "seconds", 10.0, "from SIGTERM to SIGKILL"),
     Setting(
-        "conda_resolver",
+        "conda.resolver",
         "WHERRY_CONDA_RESOLVER",
         "resolver",
         "auto",
@@ -91,7 +84,6 @@ class Settings:
     local_cpus: Optional[float]
     local_memory: str
     local_gpus: Optional[int]
-    conda_resolver: str
     cancel_grace_s: float
     conda_resolver: str
     environments_limit: str

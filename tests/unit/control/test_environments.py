@@ -17,7 +17,16 @@ from sqlalchemy import text
 from tests.planes import TOKEN, add_snapshot, make_plane, run_fields
 from wherry import CondaDependencies, Environment, UserErrorException
 from wherry.api.app import create_app
-from wherry.control import curated, environments, garbage, runs, sealing, submit, workspaces
+from wherry.control import (
+    curated,
+    environments,
+    garbage,
+    launch,
+    runs,
+    sealing,
+    submit,
+    workspaces,
+)
 from wherry.control.plane import Plane
 from wherry.control.reconciler import Reconciler
 from wherry.control.submit_many import submit_many
@@ -28,7 +37,9 @@ from wherry.core.errors import (
     RunConfigurationException,
     from_problem,
 )
+from wherry.core.placement import Placement
 from wherry.core.settings import resolve
+from wherry.core.specs import RunSpec
 from wherry.drivers.base import Launch
 from wherry.drivers.memory import MemoryDriver
 from wherry.store import snapshots
@@ -273,16 +284,14 @@ def test_an_interpreter_alone_needs_no_preparation(
     assert json.loads(launched[0].files["manifest.json"])["environment"] is None
 
 
-def test_the_setting_says_whence_conda_packages_come(
-    plane: Plane, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_setting_says_whence_conda_packages_come(plane: Plane) -> None:
     plane.settings = resolve({"conda.resolver": "pypi"}, {})
     for python, chosen in (({}, "pypi"), ({"resolver": "rattler"}, "rattler")):
-        spec = {"python": {**conda("numpy")["python"], **python}}
-        fields = environments.resolved(plane, "w", {"environment": {"specification": spec}})
-        assert fields["environment"]["specification"]["python"]["resolver"] == chosen
-    plain = {"environment": {"python": {"interpreter_path": "python"}}}
-    assert environments.resolved(plane, "w", plain) is plain
+        wanted = {"specification": {"python": {**conda("numpy")["python"], **python}}}
+        spec = RunSpec.parse({"experiment": "e", "script": "a.py", "environment": wanted})
+        found = launch.describe(plane, spec, "r", "a", Placement("n", spec.resources), {})
+        manifest = json.loads(found.files["manifest.json"])
+        assert manifest["environment"]["python"]["resolver"] == chosen
 
 
 def test_names_are_not_said_twice(plane: Plane) -> None:
