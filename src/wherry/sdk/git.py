@@ -111,6 +111,8 @@ def _start_status(directory: str, paths: Sequence[str]) -> Any:
     import subprocess
 
     options = ["--no-optional-locks", "--literal-pathspecs"]
+    if paths:
+        options += ["-c", "core.preloadIndex=false"]  # threads that would look at everything
     try:
         return subprocess.Popen(
             ["git", *options, "status", "--porcelain", "--", *(paths or ["."])],

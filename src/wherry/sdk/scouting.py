@@ -49,6 +49,7 @@ class Scouting:
         self._order = order
         self._arguments = [str(each) for each in arguments]
         self._pid = 0
+        self._stopped = False
         self._pipe = -1
         self._rest = b""
         self._found: Dict[str, List[bytes]] = {}
@@ -60,12 +61,20 @@ class Scouting:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._pipe >= 0:
-            os.close(self._pipe)
+        self.stop()
         if self._pid:
             with contextlib.suppress(OSError):
-                os.kill(self._pid, signal.SIGKILL)
                 os.waitpid(self._pid, 0)
+
+    def stop(self) -> None:
+        """Nothing more is asked. It takes the scout a moment to be gone."""
+        if self._pipe >= 0:
+            os.close(self._pipe)
+            self._pipe = -1
+        if self._pid and not self._stopped:
+            self._stopped = True
+            with contextlib.suppress(OSError):
+                os.kill(self._pid, signal.SIGKILL)
 
     def rest(self, path: str) -> Optional[List[Found]]:
         """What a folder has beside its remembered files, which are as they were.

@@ -81,11 +81,12 @@ class Snapshot:
             )
         cache = HashCache(os.fspath(cache_dir or settings.load().cache), root)
         walk = Walk(root, cache, {_included(root, path) for path in include or ()})
-        walk.gather()
-        walk.warn_if_large(warn)
-        walk.read()
-        snapshot = cls(walk)
-        cache.save()
+        with cache.scouting() as scouting:
+            walk.gather(scouting)
+            walk.warn_if_large(warn)
+            walk.read()
+            snapshot = cls(walk)
+            cache.save()
         return snapshot
 
     @property
@@ -93,6 +94,11 @@ class Snapshot:
         if self._files is None:
             self._files = [FileEntry(**fields) for fields in json.loads(self.text)]
         return self._files
+
+    @property
+    def text(self) -> str:
+        """The canonical JSON, by which the snapshot is named."""
+        return f"[{self._lines()}]"
 
     def __contains__(self, path: object) -> bool:
         """Whether the path leads to a captured file, through captured links if need be."""
@@ -129,8 +135,13 @@ class Snapshot:
     def _set_pieces(self, pieces: List[str]) -> None:
         """``pieces`` are lines of canonical JSON, many to a piece."""
         self.pieces = pieces
-        self.text = "[" + "\n".join(pieces).replace("\n", ",") + "]"
-        self.id = hashlib.sha256(self.text.encode("ascii")).hexdigest()
+        hasher = hashlib.sha256(b"[")
+        hasher.update(self._lines().encode("ascii"))
+        hasher.update(b"]")
+        self.id = hasher.hexdigest()
+
+    def _lines(self) -> str:
+        return "\n".join(self.pieces).replace("\n", ",")
 
     def wanted(self, missing: Collection[str]) -> Dict[str, List[FileEntry]]:
         """The files with these digests."""

@@ -99,13 +99,13 @@ class Walk:
         for path in sorted(forced | self._ways):
             self._forced_below.setdefault(path[: path.rfind("/") + 1], []).append(path)
 
-    def gather(self) -> None:
+    def gather(self, scouting: Scouting) -> None:
         waiting = [Folder("", self.root, Ignore(), [("", self.root)])]
-        with self._cache.scouting() as scouting:
-            while waiting:
-                folder = waiting.pop()
-                self._scan(folder, scouting)
-                waiting += [extra for _, extra in folder.extras if isinstance(extra, Folder)]
+        while waiting:
+            folder = waiting.pop()
+            self._scan(folder, scouting)
+            waiting += [extra for _, extra in folder.extras if isinstance(extra, Folder)]
+        scouting.stop()
 
     def warn_if_large(self, warn: Optional[Callable[[str], None]]) -> None:
         totals = [files.totals() for files in self.groups]
