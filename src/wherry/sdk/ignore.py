@@ -56,6 +56,12 @@ class Ignore:
         content = "\0".join((above, folder, text)).encode("utf-8", "surrogateescape")
         self.fingerprint: str = hashlib.sha256(content).hexdigest()[:16]
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ignore) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
     def below(self, folder: str, text: str) -> Ignore:
         return Ignore(text, folder, self)
 

@@ -8,6 +8,7 @@ import posixpath
 import stat
 from bisect import bisect
 from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import itemgetter
 from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
 
@@ -249,10 +250,11 @@ class Walk:
         if folder.sparse and not (forced or on_the_way):
             return
         is_dir = entry.is_dir(follow_symlinks=False)
-        ignored = not forced and folder.ignore.ignores(path, name, is_dir)
+        judge = _judge_folder if is_dir else _judge_file
+        ignored, problem = judge(folder.ignore, path, name)
+        ignored = ignored and not forced
         if ignored and not (is_dir and on_the_way):
             return
-        problem = path_problem(path)
         if problem is not None:
             self._tell(path, f"left out: its path {problem}")
         elif is_dir:
@@ -336,6 +338,18 @@ class Walk:
 
     def _tell(self, path: str, what: str) -> None:
         self.notices.append(Notice(path, what))
+
+
+def _judge_file(ignore: Ignore, path: str, name: str) -> Tuple[bool, Optional[str]]:
+    """Whether it is left out by rules; if not, what is wrong with its path."""
+    ignored = ignore.ignores(path, name, False)
+    return ignored, None if ignored else path_problem(path)
+
+
+@lru_cache(maxsize=10_000)
+def _judge_folder(ignore: Ignore, path: str, name: str) -> Tuple[bool, Optional[str]]:
+    """The same; remembered, for a process often submits one folder again."""
+    return ignore.ignores(path, name, True), path_problem(path)
 
 
 def _reuse(files: Files, names: Iterable[str], count: int) -> None:
