@@ -7,6 +7,7 @@ nothing (``posix`` is the C half of ``os``), so that it is at work within a few 
 
 from __future__ import annotations
 
+import gc
 import sys
 from _operator import attrgetter
 
@@ -118,4 +119,5 @@ def _kind(entry: os.DirEntry[str]) -> bytes:
 
 
 if __name__ == "__main__":
+    gc.disable()
     main(*sys.argv[1:])

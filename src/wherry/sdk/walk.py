@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import posixpath
 import stat
 from bisect import bisect
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
-from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
+from typing import Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, Union
 
 from ..core.errors import SnapshotException
 from ..core.sizes import format_bytes
@@ -102,10 +104,11 @@ class Walk:
 
     def gather(self, scouting: Scouting) -> None:
         waiting = [Folder("", self.root, Ignore(), [("", self.root)])]
-        while waiting:
-            folder = waiting.pop()
-            self._scan(folder, scouting)
-            waiting += [extra for _, extra in folder.extras if isinstance(extra, Folder)]
+        with _no_collections():
+            while waiting:
+                folder = waiting.pop()
+                self._scan(folder, scouting)
+                waiting += [extra for _, extra in folder.extras if isinstance(extra, Folder)]
         scouting.stop()
 
     def warn_if_large(self, warn: Optional[Callable[[str], None]]) -> None:
@@ -338,6 +341,18 @@ class Walk:
 
     def _tell(self, path: str, what: str) -> None:
         self.notices.append(Notice(path, what))
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Looking for garbage, of which there is none, would be an eighth of the work."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _judge_file(ignore: Ignore, path: str, name: str) -> Tuple[bool, Optional[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from wherry.core.errors import SnapshotException
 from wherry.sdk import hash_cache, scout, scouting, walk
 from wherry.sdk.snapshot import Snapshot
 
@@ -162,3 +164,16 @@ def test_no_scout_is_left(tree: Path, scouted: list[str], monkeypatch: pytest.Mo
             os.waitpid(pid, 0)
     if before:
         assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_garbage_is_collected_afterwards_as_before(tree: Path, enabled: bool) -> None:
+    try:
+        (gc.enable if enabled else gc.disable)()
+        Snapshot.capture(tree, cache_dir=tree.parent / "cache")
+        assert gc.isenabled() is enabled
+        with pytest.raises(SnapshotException):
+            Snapshot.capture(tree / "train.py")
+        assert gc.isenabled() is enabled
+    finally:
+        gc.enable()
