@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +15,13 @@ import pytest
 from tests.builds.channel import CondaChannel
 from tests.builds.index import Index
 from tests.builds.test_pypi import run_in, versions
-from wherry.builds import BuildError, channels, prepare
+from wherry.builds import BuildError, channels, conda, prepare
 from wherry.builds.conda_names import requirement
 
 
 def spec(*dependencies: Any, channel: str = "", **more: Any) -> dict[str, Any]:
-    conda = {"channels": [channel] if channel else [], "dependencies": list(dependencies)}
-    return {"name": "conda", "python": {"conda": conda, **more}}
+    described = {"channels": [channel] if channel else [], "dependencies": list(dependencies)}
+    return {"name": "conda", "python": {"conda": described, **more}}
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +140,39 @@ def test_a_channel_that_does_not_answer_is_named(silent: str, root: str) -> None
     assert "conda.resolver" in str(caught.value.hint)
 
 
+class _Stalling(BaseHTTPRequestHandler):
+    """Begins to answer."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "1000000")
+        self.end_headers()
+        self.wfile.write(b"{")
+        self.wfile.flush()
+        self.server.stopping.wait(60)  # type: ignore[attr-defined]
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Nothing."""
+
+
+def test_a_channel_that_stops_answering_is_named(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conda, "_SILENT_S", 2.0)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Stalling)
+    server.daemon_threads = True
+    server.stopping = threading.Event()  # type: ignore[attr-defined]
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    channel = f"http://127.0.0.1:{server.server_address[1]}/stalls"
+    try:
+        with pytest.raises(BuildError, match=rf"from {channel}: .* said nothing for 2 seconds"):
+            prepare(spec("six", channel=channel), root)
+    finally:
+        server.stopping.set()  # type: ignore[attr-defined]
+        server.shutdown()
+        server.server_close()
+
+
 def test_where_no_channel_answers_pypi_does(silent: str, root: str) -> None:
     found = prepare(spec("six=1.16", channel=silent), root)
     assert versions(found) == {"six": "1.16.0"}
@@ -169,7 +204,7 @@ def test_only_python_and_pip_need_no_channel(root: str, silent: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("conda", "pypi"),
+    ("word", "pypi"),
     [
         ("scikit-learn=1.5", "scikit-learn==1.5.*"),
         ("scikit-learn", "scikit-learn"),
@@ -182,5 +217,5 @@ def test_only_python_and_pip_need_no_channel(root: str, silent: str) -> None:
         ("py-xgboost>=0.90", "xgboost>=0.90"),
     ],
 )
-def test_conda_words_in_the_words_of_pypi(conda: str, pypi: str) -> None:
-    assert requirement(conda) == pypi
+def test_conda_words_in_the_words_of_pypi(word: str, pypi: str) -> None:
+    assert requirement(word) == pypi

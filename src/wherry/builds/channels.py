@@ -74,7 +74,7 @@ def _probe(channel: Channel) -> Channel:
     reason = ""
     for file in _FILES:
         try:
-            _head(f"{channel.url}/{file}")
+            _begin(f"{channel.url}/{file}")
         except (OSError, ValueError, http.client.HTTPException) as error:
             reason = _reason(error)
             if not isinstance(error, urllib.error.HTTPError) and "file:" not in channel.url:
@@ -84,13 +84,13 @@ def _probe(channel: Channel) -> Channel:
     return Channel(channel.name, channel.url, reason)
 
 
-def _head(url: str) -> None:
+def _begin(url: str) -> None:
+    """Its first byte: some servers answer a HEAD and nothing else."""
     scheme = urllib.parse.urlsplit(url).scheme
     if scheme not in ("http", "https", "file"):
         raise ValueError(f"{scheme}: is not an address of a channel")
-    request = urllib.request.Request(url, method="HEAD")  # noqa: S310 - checked above
-    with urllib.request.urlopen(request, timeout=ANSWER_S):  # noqa: S310
-        pass
+    with urllib.request.urlopen(url, timeout=ANSWER_S) as answer:  # noqa: S310 - checked above
+        answer.read(1)
 
 
 def _reason(error: Exception) -> str:

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
-from wherry.builds.error import BuildError
+from wherry.builds.error import BuildStalled
 from wherry.builds.talk import Talk
 
 _LOOK_S = 0.1
@@ -90,10 +90,7 @@ def _follow(
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_LOOK_S)
         elif silent_s is not None and time.monotonic() - last > silent_s:
-            raise BuildError(
-                f"a program of the build said nothing for {silent_s:.0f} seconds and was ended",
-                hint="a server that it waits for does not answer; the build log has its last words",
-            )
+            raise BuildStalled(f"a program of the build said nothing for {silent_s:.0f} seconds")
     return process.returncode, b"".join(kept)[-_ENOUGH:].decode("utf-8", "replace")
 
 

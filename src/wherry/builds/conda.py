@@ -13,7 +13,7 @@ from wherry.builds.channels import Channel
 from wherry.builds.command import run
 from wherry.builds.dates import cutoff
 from wherry.builds.disk import check_space
-from wherry.builds.error import BuildError
+from wherry.builds.error import BuildError, BuildStalled
 from wherry.builds.recipe import Recipe
 from wherry.builds.redacting import without_secrets
 from wherry.builds.talk import Talk
@@ -41,16 +41,21 @@ class Conda:
     def solve(self, channels: Sequence[Channel]) -> List[Record]:
         recipe = self._recipe
         python = f"python {_spaced(recipe.python)}".strip()
-        answer = self._rattle(
-            {
-                "act": "solve",
-                "channels": [channel.url for channel in channels],
-                "specs": [python, *recipe.conda],
-                "as_of": cutoff(recipe.as_of) if recipe.as_of else None,
-                "repodata": self._cache.path("conda", "repodata"),
-                "timeout_s": _SOLVE_S,
-            }
-        )
+        request = {
+            "act": "solve",
+            "channels": [channel.url for channel in channels],
+            "specs": [python, *recipe.conda],
+            "as_of": cutoff(recipe.as_of) if recipe.as_of else None,
+            "repodata": self._cache.path("conda", "repodata"),
+            "timeout_s": _SOLVE_S,
+        }
+        try:
+            answer = self._rattle(request)
+        except BuildStalled as error:
+            raise BuildError(
+                f"{recipe.name} could not be resolved from {_names(channels)}: {error}",
+                hint="a channel has stopped answering; try again, or set conda.resolver = pypi",
+            ) from None
         if "error" in answer:
             raise self._refused(answer, channels)
         records: List[Record] = answer["records"]
@@ -98,7 +103,7 @@ class Conda:
 
     def _refused(self, answer: Dict[str, Any], channels: Sequence[Channel]) -> BuildError:
         recipe, text = self._recipe, answer["error"].strip()
-        names = ", ".join(dict.fromkeys(without_secrets(channel.name) for channel in channels))
+        names = _names(channels)
         if answer["kind"] in ("GatewayError", "FetchRepoDataError", "IoError"):
             return BuildError(f"a conda channel of {recipe.name} ({names}) failed: {text}")
         guilty = blamed(recipe, text)
@@ -111,6 +116,10 @@ class Conda:
             file=recipe.file,
             line=lines[0] if lines else None,
         )
+
+
+def _names(channels: Sequence[Channel]) -> str:
+    return ", ".join(dict.fromkeys(without_secrets(channel.name) for channel in channels))
 
 
 def _spaced(pin: str) -> str:

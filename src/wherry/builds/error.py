@@ -34,3 +34,7 @@ class BuildCanceled(BuildError):
 
     def __init__(self) -> None:
         super().__init__("the build of the environment was canceled")
+
+
+class BuildStalled(BuildError):
+    """A program of the build has said nothing for too long, and was ended."""
