@@ -10,6 +10,7 @@ import click
 from .command import Group, completing, pass_session, whole_number_option
 from .duration import show_time
 from .ending import Usage
+from .environment_build import build, lock, prune
 from .options import Existing
 from .output import emit
 from .run_view import pairs as shown_pairs
@@ -26,15 +27,20 @@ if TYPE_CHECKING:
         "wherry environment create -f environment.yml",
         "wherry environment list",
         "wherry environment show Wherry-sklearn",
+        "wherry environment build Wherry-sklearn",
     ],
 )
 def environment() -> None:
-    """Register, list and show environments.
+    """Register, list, show, build, lock and prune environments.
 
     An environment says what a run needs: an interpreter, conda and pip packages, a container. It
     has a name; each content of it is a version, which never changes. Those that begin with Wherry-
     come along.
     """
+
+
+for _command in (build, lock, prune):
+    environment.add_command(_command)
 
 
 @environment.command(

@@ -21,7 +21,11 @@ SECTIONS = (
         "Manage",
         (
             ("job", "job:job", "Create, list, show, cancel, download and delete runs."),
-            ("environment", "environment:environment", "Register, list and show environments."),
+            (
+                "environment",
+                "environment:environment",
+                "Register, build and prune environments.",
+            ),
             ("workspace", "workspace:workspace", "Make, choose and remove workspaces."),
             ("target", "target:target", "See the compute targets and what is free on them."),
             ("server", "server:server", "Start, stop and look at the server of this machine."),

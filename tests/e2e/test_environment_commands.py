@@ -1,0 +1,56 @@
+"""``wherry environment build|lock|prune`` with a real server and real packages."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.homes import Home
+
+WHERRY = str(Path(sys.executable).with_name("wherry"))
+FILE = """\
+name: tiny
+conda_file:
+  dependencies:
+    - pip: [six==1.16.0]
+"""
+
+
+def wherry(home: Home, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([WHERRY, *words], capture_output=True, text=True, cwd=home.folder)
+
+
+def test_built_locked_and_pruned(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_PYTHON_DOWNLOADS", "never")
+    (home.folder / "tiny.yml").write_text(FILE)
+    assert wherry(home, "environment", "create", "-f", "tiny.yml").returncode == 0
+    built = wherry(home, "environment", "build", "tiny")
+    assert built.returncode == 0, built.stderr
+    assert "six==1.16.0" in built.stderr
+    assert built.stdout == ""
+    lock = wherry(home, "environment", "lock", "tiny")
+    assert [each["version"] for each in json.loads(lock.stdout)["pypi"]] == ["1.16.0"]
+    assert "resolving" not in lock.stderr
+    kept = wherry(home, "environment", "prune", "--older-than", "1d")
+    assert (kept.stdout, kept.returncode) == ("", 0)
+    gone = wherry(home, "environment", "prune", "--all")
+    assert "tiny" in gone.stdout
+    assert "1 environment removed" in gone.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "nothing says what is to go"),
+        (["--older-than", "soon"], "'soon' is no age"),
+        (["--limit", "much"], "'much' is no size"),
+    ],
+)
+def test_what_is_to_go_must_be_said(home: Home, words: list[str], said: str) -> None:
+    done = wherry(home, "environment", "prune", *words)
+    assert done.returncode == 2
+    assert said in done.stderr
