@@ -105,9 +105,10 @@ def _environment(plane: Plane, spec: RunSpec) -> dict[str, Any] | None:
     wanted, settings = spec.environment, plane.settings
     if wanted.specification is None:
         return None
+    python = {"resolver": settings.conda_resolver, **(wanted.specification.get("python") or {})}
     limit = parse_bytes(settings.environments_limit) if settings.environments_limit else None
     names = {"name": wanted.name, "version": wanted.version}
-    return {**names, **wanted.specification, "limit": limit}
+    return {**names, **wanted.specification, "python": python, "limit": limit}
 
 
 def _user_variables(spec: RunSpec) -> dict[str, str]:
