@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from sqlalchemy import event
+
 from tests.planes import make_plane
 from tests.unit.control.test_reconciler import Clock, World
 from wherry.control.reconciler import Reconciler
@@ -120,10 +122,9 @@ class CrashingWorld(World):
     def restart(self, driver: Driver | None = None, fuse: Fuse | None = None) -> None:
         self.fuse = fuse or Fuse(0)
         self.driver = CrashingDriver(self.backend, self.fuse, self._pipe[0])
-        if self._database is not None:
-            vars(self._database).pop("write", None)
+        self._database = self._database or _hasty_database(self._folder)
+        vars(self._database).pop("write", None)
         self.plane = make_plane(self._folder, {"local": self.driver}, self._database)
-        self._database = self.plane.database
         self.plane.now = self.clock.now
         self.plane.started_at = self.clock.now()
         self.reconciler = Reconciler(self.plane, "local", self.driver)
@@ -178,3 +179,14 @@ class CrashingWorld(World):
             fuse.pass_by()
 
         database.write = fused_write  # type: ignore[method-assign]
+
+
+def _hasty_database(folder: Path) -> Database:
+    """Does not wait for the disk: here processes die, machines do not."""
+    database = Database(f"sqlite:///{folder / 'plane.db'}")
+    event.listen(database.engine, "checkout", _hurry)
+    return database
+
+
+def _hurry(connection: Any, _record: Any, _proxy: Any) -> None:
+    connection.execute("PRAGMA synchronous=OFF")

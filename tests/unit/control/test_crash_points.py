@@ -7,6 +7,8 @@ n, the process dies at the n-th point; a new one then lives the rest of that lif
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -71,28 +73,29 @@ def test_whenever_the_server_dies_the_run_ends_once_and_right(
     tmp_path: Path, clock: Clock, life: Life
 ) -> None:
     world = CrashingWorld(tmp_path, clock)
-    points = 1
-    while _die_at(points, world, life):
-        points += 1
-    assert points > 10
+    for point in count(1):
+        run_id, other = world.submit(), world.submit()
+        fuse = _die_at(point, world, partial(_live, world, run_id, life))
+        assert world.status(run_id) == LIVES[life]
+        _live(world, other, completed)
+        _check(world, run_id)
+        if not fuse.blown:
+            break
+    assert point > 10
     world.close()
 
 
-def _die_at(point: int, world: CrashingWorld, life: Life) -> bool:
-    """Whether there was such a point."""
-    run_id, other = world.submit(), world.submit()
+def _die_at(point: int, world: CrashingWorld, live: Callable[[], None]) -> Fuse:
+    """It is blown if there was such a point."""
     fuse = Fuse(point)
     world.restart(fuse=fuse)
     try:
-        _live(world, run_id, life)
+        live()
     except Crash:
         world.restart()
-        _live(world, run_id, life)
+        live()
     fuse.left = 0
-    assert world.status(run_id) == LIVES[life]
-    _live(world, other, completed)
-    _check(world, run_id)
-    return fuse.blown
+    return fuse
 
 
 def _live(world: CrashingWorld, run_id: str, life: Life) -> None:
@@ -165,28 +168,16 @@ def test_whenever_the_server_dies_each_of_a_burst_ends_once_and_right(
     tmp_path: Path, clock: Clock, burst: Burst
 ) -> None:
     world = CrashingWorld(tmp_path, clock)
-    points = 1
-    while _die_in_burst_at(points, world, burst):
-        points += 1
-    assert points > 30
+    for point in count(1):
+        made = [world.submit(resources={"cpu": 2}) for _ in range(4)]  # the whole machine each
+        fuse = _die_at(point, world, partial(_live_burst, world, made, burst))
+        assert [world.status(run_id) for run_id in made] == BURSTS[burst]
+        for run_id in made:
+            _check(world, run_id)
+        if not fuse.blown:
+            break
+    assert point > 30
     world.close()
-
-
-def _die_in_burst_at(point: int, world: CrashingWorld, burst: Burst) -> bool:
-    """Whether there was such a point. Each run takes the whole machine."""
-    made = [world.submit(resources={"cpu": 2}) for _ in range(4)]
-    fuse = Fuse(point)
-    world.restart(fuse=fuse)
-    try:
-        _live_burst(world, made, burst)
-    except Crash:
-        world.restart()
-        _live_burst(world, made, burst)
-    fuse.left = 0
-    assert [world.status(run_id) for run_id in made] == BURSTS[burst]
-    for run_id in made:
-        _check(world, run_id)
-    return fuse.blown
 
 
 def _live_burst(world: CrashingWorld, made: Sequence[str], burst: Burst) -> None:
