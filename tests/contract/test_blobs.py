@@ -110,7 +110,7 @@ def test_many_writers_of_one_blob(blobs: FolderBlobStore) -> None:
 def test_a_log_takes_each_byte_once(logs: FolderLogStore) -> None:
     assert logs.append("k", 0, b"hello") == 5
     assert logs.append("k", 0, b"hello") == 5
-    assert logs.append("k", 3, b"lo world") == 11
+    assert logs.append("k", 3, b"l", b"", b"o ", b"wor", b"ld") == 11
     assert logs.read("k", 0, 100) == b"hello world"
     assert logs.read("k", 6, 3) == b"wor"
     assert logs.read("k", 11, 3) == logs.read("k", 2**63 - 1, 3) == b""

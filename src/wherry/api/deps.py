@@ -63,8 +63,8 @@ async def with_body(request: Request, limit: int, work: Callable[[Iterator[bytes
         return await run_in_threadpool(tried_again, lambda: work(iter(pieces)))
 
 
-async def with_whole_body(request: Request, limit: int, work: Callable[[bytes], T]) -> T:
-    """The same for a body that is short enough to be held whole."""
+async def with_whole_body(request: Request, limit: int, work: Callable[[list[bytes]], T]) -> T:
+    """The same for a body that is short enough to be held whole, in the pieces that came."""
     stream = _stream(request, limit)
     held: Held = request.app.state.held
     pieces: list[bytes] = []
@@ -74,9 +74,7 @@ async def with_whole_body(request: Request, limit: int, work: Callable[[bytes], 
             if share.taken > limit:
                 raise too_large(limit)
             pieces.append(piece)
-        body = b"".join(pieces)
-        pieces.clear()
-        return await run_in_threadpool(tried_again, lambda: work(body))
+        return await run_in_threadpool(tried_again, lambda: work(pieces))
 
 
 def _stream(request: Request, limit: int) -> AsyncGenerator[bytes, None]:

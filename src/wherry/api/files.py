@@ -107,7 +107,9 @@ async def write_log(
     if not run_logs.known(name):
         raise UserErrorException(f"there is no log {name!r} to write")
 
-    store = partial(reports.append_log, plane, run_id, attempt, offset, name=name)
+    def store(pieces: list[bytes]) -> int:
+        return reports.append_log(plane, run_id, attempt, offset, *pieces, name=name)
+
     return {"size": await with_whole_body(request, MAX_LOG_PIECE, store)}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
@@ -48,7 +47,9 @@ async def write_spool(
     if len(stream) > 100:
         raise UserErrorException("a stream's name has at most 100 characters")
 
-    store = partial(reports.append_spool, plane, run_id, stream, offset)
+    def store(pieces: list[bytes]) -> int:
+        return reports.append_spool(plane, run_id, stream, offset, b"".join(pieces))
+
     return {"size": await with_whole_body(request, _MAX_SPOOL, store)}
 
 

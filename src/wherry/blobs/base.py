@@ -53,8 +53,8 @@ class BlobStore(Protocol):
 class LogStore(Protocol):
     """Append-only bytes, written in pieces with offsets so that each byte counts once."""
 
-    def append(self, key: str, offset: int, data: bytes) -> int:
-        """Add what is new of ``data`` and return the size. A gap raises ``ConflictError``."""
+    def append(self, key: str, offset: int, *pieces: bytes) -> int:
+        """Add what is new of these bytes and return the size. A gap raises ``ConflictError``."""
         ...
 
     def read(self, key: str, offset: int, limit: int) -> bytes: ...

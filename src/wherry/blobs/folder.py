@@ -19,6 +19,7 @@ from .base import Blob
 from .syncing import sync_all
 
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+_AT_ONCE = 512
 
 
 class FolderBlobStore:
@@ -112,23 +113,21 @@ class FolderLogStore:
         self._root = root
         self._locks = [threading.Lock() for _ in range(64)]
 
-    def append(self, key: str, offset: int, data: bytes) -> int:
+    def append(self, key: str, offset: int, *pieces: bytes) -> int:
         path = self._path(key)
         with self._locks[hash(key) % len(self._locks)]:
             try:
-                file = path.open("ab")
+                file = path.open("ab", 0)
             except FileNotFoundError:
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                file = path.open("ab")
+                file = path.open("ab", 0)
             with file:
                 size = file.tell()
                 if offset > size:
                     raise ConflictError(
                         f"bytes {size} to {offset} of the log are missing", size=size
                     )
-                fresh = data[size - offset :]
-                file.write(fresh)
-                return size + len(fresh)
+                return size + _write(file.fileno(), list(pieces), size - offset)
 
     def read(self, key: str, offset: int, limit: int) -> bytes:
         try:
@@ -172,3 +171,17 @@ def _check(digest: str, expected: str | None) -> None:
             f"the content sent as {expected} has digest {digest}",
             hint="the file changed while it was sent: submit again",
         )
+
+
+def _write(descriptor: int, pieces: list[bytes], skipped: int) -> int:
+    """All but the first bytes. Nothing is put together: a gigabyte passes here in large pieces."""
+    written = 0
+    while pieces:
+        if skipped >= len(pieces[0]):
+            skipped -= len(pieces.pop(0))
+            continue
+        pieces[0], skipped = pieces[0][skipped:], 0
+        count = os.writev(descriptor, pieces[:_AT_ONCE])
+        written += count
+        skipped = count
+    return written

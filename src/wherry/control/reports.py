@@ -52,13 +52,13 @@ def append_log(
     run_id: str,
     attempt_id: str,
     offset: int,
-    data: bytes,
+    *pieces: bytes,
     name: str = run_logs.STD_LOG,
 ) -> int:
     if offset == 0:  # a log that is begun; what comes later finds it, or a gap
         with plane.database.read() as connection:
             runs.get(connection, run_id)
-    size = plane.logs.append(run_logs.key(run_id, attempt_id, name), offset, data)
+    size = plane.logs.append(run_logs.key(run_id, attempt_id, name), offset, *pieces)
     plane.changed(run_id)
     return size
 

@@ -27,7 +27,7 @@ def test_a_build_log_is_a_file_of_the_run_once_there_is_one(world: World) -> Non
     world.tick()
     attempt = world.attempt(run_id)
     assert [each.path for each in files.every(world.plane, run_id)] == [STD_LOG]
-    append_log(world.plane, run_id, attempt.id, 0, b"resolving\n", BUILD_LOG)
+    append_log(world.plane, run_id, attempt.id, 0, b"resolving\n", name=BUILD_LOG)
     append_log(world.plane, run_id, attempt.id, 0, b"hello\n")
     sizes = {each.path: each.size for each in files.every(world.plane, run_id)}
     assert sizes == {BUILD_LOG: 10, STD_LOG: 6}
@@ -42,7 +42,7 @@ def test_both_logs_go_with_the_run(world: World) -> None:
     world.tick()
     attempt = world.attempt(run_id)
     for name in (BUILD_LOG, STD_LOG):
-        append_log(world.plane, run_id, attempt.id, 0, b"x", name)
+        append_log(world.plane, run_id, attempt.id, 0, b"x", name=name)
     world.backend.end(attempt.id)
     report(world.plane, attempt.id, {"exit": {"exit_code": 0}})
     runs.remove(world.plane, run_id)
