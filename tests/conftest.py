@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import podman as podman_of_tests
 from tests.homes import home
 from tests.postgres import find_programs, start
 from wherry.store.database import Database
@@ -40,6 +41,16 @@ def postgres_url() -> Iterator[str]:
         pytest.skip("PostgreSQL is not installed")
     with start(programs) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def podman() -> Iterator[podman_of_tests.Podman]:
+    """A podman of the tests' own that answers on a socket."""
+    missing = podman_of_tests.missing()
+    if missing:
+        pytest.skip(f"there are no containers here: {missing}")
+    with podman_of_tests.serving() as podman:
+        yield podman
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])

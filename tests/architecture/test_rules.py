@@ -113,7 +113,7 @@ def test_what_travels_to_a_node_loads_in_old_interpreters(version: str, tmp_path
     modules = [
         "wherry." + name_of(path)[:-3].replace("/", ".").removesuffix(".__init__")
         for path in FILES
-        if name_of(path).split("/")[0] in ("builds", "core", "sdk", "runner")
+        if name_of(path).split("/")[0] in ("builds", "containers", "core", "sdk", "runner")
         and not name_of(path).endswith("__main__.py")
     ]
     code = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"

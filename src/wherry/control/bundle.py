@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-_PARTS = ("builds", "core", "runner", "sdk")
+_PARTS = ("builds", "containers", "core", "runner", "sdk")
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 

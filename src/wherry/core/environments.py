@@ -94,7 +94,8 @@ def needs_container(spec: Fields) -> bool:
 
 def unprepared(spec: Fields) -> str:
     """What the specification asks for that a node cannot prepare yet; empty if it can."""
-    return "a container" if needs_container(spec) else ""
+    both = needs_container(spec) and not is_user_managed(spec)
+    return "packages to be installed in a container" if both else ""
 
 
 def content_hash(spec: Fields) -> str:

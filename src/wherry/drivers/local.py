@@ -25,7 +25,7 @@ from wherry.core.lifecycle import ExitRecord, Observation, Phase
 from wherry.core.resources import Resources
 from wherry.runner import tree
 
-from . import gpus, machine, processes
+from . import boxes, gpus, machine, processes
 from .base import Handle, Health, Launch, Node
 from .inbox import Inbox
 from .nursery import Nursery, NurseryError
@@ -127,7 +127,7 @@ class LocalDriver:
             orphans = processes.marked() if lost else {}
         for handle in lost:
             folder = folders[handle]
-            if folder is not None and orphans.get(folder.name):
+            if folder is not None and (orphans.get(folder.name) or boxes.running(folder)):
                 found[handle] = Observation(Phase.RUNNING, detail="its runner is gone")
         return found
 
@@ -365,7 +365,8 @@ def _runner(folder: Path) -> int | None:
 def _end(folder: Path, *, force: bool) -> None:
     unstarted = _claim_unstarted(folder)
     if force:
-        if processes.kill(folder.name, _runner(folder)):
+        killed = processes.kill(folder.name, _runner(folder))
+        if boxes.remove(folder) or killed:
             _leave_record(folder, signal.SIGKILL)
     elif not unstarted:
         with suppress(OSError):  # only a runner that has run others wants to see it
@@ -380,6 +381,7 @@ def _end_for_good(folder: Path) -> None:
     runner = _runner(folder)
     if runner or not (folder / "exit.json").exists():
         processes.kill(folder.name, runner)
+    boxes.remove(folder)
     processes.reap()
 
 

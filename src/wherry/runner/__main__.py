@@ -15,22 +15,20 @@ from .folder import Folder, tell
 from .handover import hand_over
 from .light import TYPE_CHECKING, become_subreaper, signal, suppress
 from .outputs import WATCHED, Outputs, Sweeper
-from .preparation import AS_IT_IS, make_ready, to_be_made
+from .preparation import AS_IT_IS, in_container, make_ready, to_be_made
 from .rescue import outlive
 from .shipping import AwayError, RejectedError, Shipper, quote
 from .verdict import READ_BACK, conclude
-from .workspace import SetupError, unpack
+from .workspace import CanceledError, SetupError, unpack
 
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Iterator, Optional
 
+    from .container import Box
+
 _SHORT_S = 0.1
 _NOTICED_S = 0.1
 _HEARTBEAT_S = 5.0
-
-
-class CanceledError(Exception):
-    """Someone asked the attempt to end before its command was started."""
 
 
 def main(
@@ -102,9 +100,17 @@ class _Attempt:
         self._outputs = Outputs(self._file_shipper, str(manifest["run_id"]), folder)
         self._sweeper = Sweeper(self._outputs)
         self._ready = AS_IT_IS
+        self._box: Optional[Box] = None
 
     def run(self) -> bool:
         """Whether all was handed over and nothing of the attempt is left with this process."""
+        try:
+            return self._run()
+        finally:
+            if self._box is not None:
+                self._box.remove()
+
+    def _run(self) -> bool:
         try:
             self._prepare()
             record = self._execute()
@@ -150,7 +156,9 @@ class _Attempt:
             raise SetupError(f"the attempt's folder cannot be used: {error}") from None
         finally:
             self._signals.on_ask = None
-        if to_be_made(self._manifest):
+        if in_container(self._manifest):
+            self._prepare_box()
+        elif to_be_made(self._manifest):
             self._make_ready()
 
     def _make_ready(self) -> None:
@@ -160,6 +168,14 @@ class _Attempt:
             raise CanceledError
         self._ready = ready
 
+    def _prepare_box(self) -> None:
+        """The image of the container that the command runs in, found or made."""
+        from .container import Box
+
+        box = Box(self._folder, self._manifest, self._courier.say, self._fetch_context)
+        box.prepare(self._signals)
+        self._box = box
+
     def _make_watched(self) -> None:
         """The folders that are kept are there for the command, as Azure ML has them."""
         for name in WATCHED:
@@ -167,13 +183,16 @@ class _Attempt:
                 os.mkdir(f"{self._folder.work}/{name}")
 
     def _fetch(self, snapshot_id: str) -> None:
-        try:
-            self._shipper.fetch(
-                f"/snapshots/{quote(snapshot_id)}/archive",
-                lambda pieces: unpack(self._beating(pieces), self._folder.work),
-            )
-        except (RejectedError, AwayError) as error:
-            raise SetupError(f"the snapshot cannot be fetched: {error}") from None
+        _fetch(
+            self._shipper,
+            snapshot_id,
+            lambda pieces: unpack(self._beating(pieces), self._folder.work),
+        )
+
+    def _fetch_context(self, snapshot_id: str, folder: str) -> None:
+        shipper = _shipper(self._manifest)  # the courier has the other one
+        _fetch(shipper, snapshot_id, lambda pieces: unpack(pieces, folder))
+        shipper.close()
 
     def _beating(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         """Signs of life during a fetch that takes its time."""
@@ -196,18 +215,9 @@ class _Attempt:
 
     def _execute(self) -> Dict[str, Any]:
         """Start the command, watch it to its end, and make up its exit record."""
-        manifest, folder, signals = self._manifest, self._folder, self._signals
-        inherited = {**os.environ, **self._ready.variables}
-        env = command_environment(inherited, manifest, folder.path, self._library)
+        manifest, signals = self._manifest, self._signals
         kills = MemoryKills()
-        with self._ready.shared():
-            command = process.start(
-                self._ready.argv(manifest),
-                env,
-                folder.work,
-                folder.log,
-                subreaper=become_subreaper(),
-            )
+        command = self._start()
         started_at, began = time.time(), time.monotonic()
         if not command.ended_within(_SHORT_S, signals):
             self._attend()
@@ -215,6 +225,21 @@ class _Attempt:
         command.watch(signals, limit_s, grace_s, kills.look)
         ended_at = started_at + time.monotonic() - began  # the clock may have been set meanwhile
         return {**self._conclude(command, kills), "started_at": started_at, "ended_at": ended_at}
+
+    def _start(self) -> process.Command:
+        if self._box is not None:
+            return self._box.start(self._library, self._signals)
+        manifest, folder = self._manifest, self._folder
+        inherited = {**os.environ, **self._ready.variables}
+        env = command_environment(inherited, manifest, folder.path, self._library)
+        with self._ready.shared():
+            return process.start(
+                self._ready.argv(manifest),
+                env,
+                folder.work,
+                folder.log,
+                subreaper=become_subreaper(),
+            )
 
     def _attend(self) -> None:
         """The command takes long enough for someone to watch it."""
@@ -231,7 +256,7 @@ class _Attempt:
             canceled=command.canceled,
             timed_out=command.timed_out,
             killed_by_us=command.killed,
-            memory_kills=bool(status) and kills.lately(),
+            memory_kills=bool(status) and (command.out_of_memory or kills.lately()),
         )
 
     def _short_log(self) -> Optional[bytes]:
@@ -255,6 +280,13 @@ class _Attempt:
     def _hurry(self) -> None:
         self._shipper.hurry()
         self._file_shipper.hurry()
+
+
+def _fetch(shipper: Shipper, snapshot_id: str, take: Callable[[Iterator[bytes]], None]) -> None:
+    try:
+        shipper.fetch(f"/snapshots/{quote(snapshot_id)}/archive", take)
+    except (RejectedError, AwayError) as error:
+        raise SetupError(f"the snapshot cannot be fetched: {error}") from None
 
 
 def _shipper(manifest: Dict[str, Any], **options: Any) -> Shipper:

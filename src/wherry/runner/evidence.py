@@ -37,7 +37,12 @@ def out_of_memory_kills() -> int:
     """Kills in this control group, or on the machine where groups do not count. Grows only."""
     counts = [count_kills(_read(path)) for path in group_files(_read(_GROUPS))]
     told = [count for count in counts if count is not None]
-    return sum(told) if told else count_kills(_read(_VMSTAT)) or 0
+    return sum(told) if told else machine_kills()
+
+
+def machine_kills() -> int:
+    """Kills on the machine, in whatever group."""
+    return count_kills(_read(_VMSTAT)) or 0
 
 
 def group_files(groups: bytes) -> List[str]:

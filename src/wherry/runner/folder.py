@@ -32,6 +32,7 @@ class Folder:
         self.spool = f"{self.path}/spool"
         self.files = f"{self.path}/files"
         self.runner_log = f"{self.path}/runner.log"
+        self.end = f"{self.path}/end"
         self.asked = f"{self.path}/asked"
         self._exit = f"{self.path}/exit.json"
         self._manifest = manifest

@@ -75,13 +75,19 @@ def to_be_made(manifest: Mapping[str, Any]) -> bool:
     return bool(python) and not python.get("user_managed", True)
 
 
+def in_container(manifest: Mapping[str, Any]) -> bool:
+    """What is to be made is then made there."""
+    docker = (manifest.get("environment") or {}).get("docker") or {}
+    return bool(docker.get("enabled"))
+
+
 def make_ready(
     manifest: Mapping[str, Any], folder: Folder, say: Callable[[str], None], signals: Signals
 ) -> Optional[Ready]:
     """None when someone asked for the end meanwhile."""
     from wherry.builds import BuildCanceled, BuildError, default_root, prepare
 
-    output = _Output(folder.build_log)
+    output = BuildLog(folder.build_log)
     try:
         prepared = prepare(
             dict(manifest["environment"]),
@@ -115,7 +121,7 @@ def _keep(lock: Dict[str, Any], files: str) -> None:
         tell(f"the environment's lock cannot be written: {error}")
 
 
-class _Output:
+class BuildLog:
     """The build's own log, made when there is something in it."""
 
     def __init__(self, path: str) -> None:

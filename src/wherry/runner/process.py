@@ -78,6 +78,7 @@ class Signals:
 class Command:
     """A started command. ``status`` is what ``waitpid`` said of it, once it has ended.
 
+    ``out_of_memory`` is for those to say who know more than the kernel tells everyone.
     ``subreaper`` says that whatever the command starts stays below this process, come what may.
     """
 
@@ -87,6 +88,7 @@ class Command:
         self.canceled = False
         self.timed_out = False
         self.killed = False
+        self.out_of_memory = False
         self._subreaper = subreaper
 
     def ended_within(self, seconds: float, signals: Signals) -> bool:

@@ -20,6 +20,10 @@ class SetupError(Exception):
     """The attempt cannot be started; the message is a sentence for its owner."""
 
 
+class CanceledError(Exception):
+    """Someone asked the attempt to end before its command was started."""
+
+
 def unpack(pieces: Iterator[bytes], root: str) -> None:
     """Fill ``root`` from a tar stream. Whatever an earlier, broken try left there is removed."""
     try:

@@ -50,11 +50,13 @@ def is_plain(
     return environment.python.user_managed_dependencies and not wanted
 
 
-def check(environment: wherry.Environment) -> None:
+def check(
+    environment: wherry.Environment, container: Optional[wherry.DockerConfiguration] = None
+) -> None:
     """Refuse what this version cannot prepare, before anything is sent."""
-    if is_plain(environment):
+    if is_plain(environment, container):
         return
-    what = environments.unprepared(specification(environment))
+    what = environments.unprepared(specification(environment, container))
     if what:
         raise RunConfigurationException(
             f"{_called(environment)} asks for {what}, which this version cannot prepare",

@@ -136,9 +136,7 @@ def _with(config: Optional[RunConfiguration], overrides: Mapping[str, Any]) -> R
 
 def _check_supported(config: ScriptRunConfig) -> None:
     run_config = config.run_config
-    check(run_config.environment)
-    if run_config.docker is not None and run_config.docker.use_docker:
-        raise _unsupported("a container")
+    check(run_config.environment, run_config.docker)
     if config.distributed_job_config is not None or run_config.node_count != 1:
         raise _unsupported("more than one node")
     if str(run_config.framework).lower() != "python":

@@ -229,9 +229,9 @@ def test_a_password_of_a_runs_registry_is_sealed(
 
 def test_what_cannot_be_prepared_yet_is_refused(plane: Plane) -> None:
     snapshot = add_snapshot(plane, {"train.py": b"1"})
-    image = {"docker": {"enabled": True, "image": "a"}}
-    fields = run_fields(snapshot, environment={"name": "boxed", "specification": image})
-    said = "environment 'boxed' asks for a container, which this"
+    both = {**conda("numpy"), "docker": {"enabled": True, "image": "a"}}
+    fields = run_fields(snapshot, environment={"name": "boxed", "specification": both})
+    said = "environment 'boxed' asks for packages to be installed in a container, which this"
     with pytest.raises(RunConfigurationException, match=said):
         submit.submit(plane, "w", fields, "me")
     with pytest.raises(RunConfigurationException, match=f"run 0: {said}"):

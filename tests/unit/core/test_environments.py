@@ -45,7 +45,9 @@ def test_kinds() -> None:
     image = parse({"docker": {"enabled": True, "image": "python:3.11"}})
     assert needs_container(image)
     assert is_user_managed(image)
-    assert unprepared(image) == "a container"
+    assert unprepared(image) == ""
+    both = parse({**image, "python": {"conda": {"dependencies": ["numpy"]}}})
+    assert unprepared(both) == "packages to be installed in a container"
     assert unprepared(spec()) == ""
     assert unprepared(parse({})) == ""
     assert not needs_container(parse({"docker": {"enabled": False, "image": "x"}}))

@@ -244,7 +244,6 @@ def test_the_typo_of_the_old_documents_is_accepted() -> None:
         (lambda c: setattr(c.run_config, "node_count", 2), "more than one node"),
         (lambda c: setattr(c.run_config, "framework", "PySpark"), "framework 'PySpark'"),
         (lambda c: setattr(c.run_config, "communicator", "Mpi"), "communicator 'Mpi'"),
-        (lambda c: setattr(c.run_config, "docker", DockerConfiguration(True)), "a container"),
         (lambda c: setattr(c, "distributed_job_config", object()), "more than one node"),
         (lambda c: setattr(c, "resume_from", object()), "resume_from"),
     ],
@@ -256,19 +255,15 @@ def test_what_cannot_be_done_yet_is_refused(source: Path, change: Any, said: str
         config.to_spec()
 
 
-@pytest.mark.parametrize(
-    ("section", "name", "value", "said"),
-    [
-        ("docker", "base_image", "ubuntu", "a container"),
-    ],
-)
-def test_environments_that_cannot_be_prepared_yet(
-    source: Path, section: str, name: str, value: Any, said: str
-) -> None:
+def test_a_run_may_ask_for_the_container_of_its_environment(source: Path) -> None:
     environment = Environment("mine")
-    setattr(getattr(environment, section), name, value)
-    with pytest.raises(RunConfigurationException, match=f"environment 'mine' asks for {said}"):
-        spec(source, environment=environment)
+    environment.docker.base_image = "ubuntu"
+    environment.docker.enabled = False
+    assert "specification" not in spec(source, environment=environment)["environment"]
+    config = RunConfiguration()
+    config.environment, config.docker = environment, DockerConfiguration(True)
+    asked = spec(source, run_config=config)["environment"]["specification"]["docker"]
+    assert (asked["enabled"], asked["image"]) == (True, "ubuntu")
 
 
 @pytest.mark.parametrize("variables", [{"A": None}, ["A=1"]])

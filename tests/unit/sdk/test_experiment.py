@@ -280,12 +280,13 @@ def test_a_plan_stores_nothing(
     assert (fake.runs, fake.snapshots) == ({}, {})
 
 
-def test_containers_and_packages_are_refused_in_one_sentence(
+def test_packages_in_containers_are_refused_in_one_sentence(
     experiment: Experiment, config: ScriptRunConfig, fake: FakeServer
 ) -> None:
     fake.requests.clear()
     config.run_config.environment.docker.enabled = True
     config.run_config.environment.docker.base_image = "python:3.11-slim"
+    config.run_config.environment.python.conda_dependencies.add_conda_package("numpy")
     with pytest.raises(RunConfigurationException, match="a container, which this version cannot"):
         experiment.submit(config)
     assert fake.requests == []

@@ -1,0 +1,1 @@
+"""Runs a command in a container, and makes the images for it. The standard library alone."""

@@ -1,0 +1,85 @@
+"""One container: made, started, waited for, ended, removed."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any, Dict, Mapping, Optional
+
+from .engine import Engine
+from .error import ContainerError, EngineError
+
+LABEL = "wherry.attempt"
+
+# The shell is the container's first process: one that handles no signals would hear none there.
+# The command's output goes to a file, as it does without a container, so whoever watches may come
+# and go; how it ended goes to another, since an engine takes its time to say so.
+SCRIPT = """\
+log=$1 end=$2; shift 2
+command -v "$1" >/dev/null || { echo none >"$end"; exit 127; }
+"$@" </dev/null >>"$log" 2>&1
+code=$?
+echo $code >"$end"
+exit $code"""
+NO_PROGRAM = "none"
+
+_AGAIN_S = 1.0
+_BY_SIGNAL = (4, 6, 7, 8, 9, 11, 15)
+_NOT_THERE = 404
+
+
+class Container:
+    """Known by its name, which comes from the attempt's: no other one has it."""
+
+    def __init__(self, engine: Engine, attempt_id: str) -> None:
+        self.engine = engine
+        self.name = "wherry-" + re.sub(r"[^A-Za-z0-9_.-]", "-", attempt_id)
+
+    def create(self, body: Mapping[str, Any]) -> None:
+        self.engine.call("POST", "/containers/create", body, name=self.name)
+
+    def start(self) -> None:
+        self.engine.call("POST", f"/containers/{self.name}/start")
+
+    def state(self) -> Optional[Dict[str, Any]]:
+        """As the engine shows it; None if there is no such container."""
+        try:
+            return dict(self.engine.call("GET", f"/containers/{self.name}/json")["State"])
+        except EngineError as error:
+            if error.status == _NOT_THERE:
+                return None
+            raise
+
+    def wait(self) -> Optional[int]:
+        """Its exit code, once it has ended; None if it has been removed.
+
+        An engine that does not answer says nothing about the container.
+        """
+        while True:
+            try:
+                path = f"/containers/{self.name}/wait"
+                code = int(self.engine.call("POST", path, patient=True)["StatusCode"])
+                if code >= 0:
+                    return code
+            except EngineError as error:
+                if error.status == _NOT_THERE:
+                    return None
+            except ContainerError:
+                pass
+            time.sleep(_AGAIN_S)
+
+    def kill(self) -> None:
+        self.engine.call("POST", f"/containers/{self.name}/kill", signal="KILL")
+
+    def remove(self) -> None:
+        """With all that still runs in it. One that is not there is none to remove."""
+        try:
+            self.engine.call("DELETE", f"/containers/{self.name}", force=True, v=True)
+        except EngineError as error:
+            if error.status != _NOT_THERE:
+                raise
+
+
+def status_of(code: int) -> int:
+    """An exit code as ``waitpid`` would have told it: the shell adds 128 to a signal."""
+    return code - 128 if code - 128 in _BY_SIGNAL else code << 8

@@ -1,0 +1,237 @@
+"""The engine that runs containers, Docker or podman, spoken to by Docker's HTTP interface.
+
+Paths carry no version: Docker then answers as its newest, and podman knows but one.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+from urllib.parse import urlencode, urlsplit
+
+from .error import ContainerError, EngineError
+
+_CONNECT_S = 10.0
+_ANSWER_S = 120.0
+_BLOCK = 1 << 16
+_MOST = 2000
+
+Body = Union[bytes, Iterator[bytes], Mapping[str, Any], None]
+
+
+class Engine:
+    """``address`` is written as in ``DOCKER_HOST``."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._open: List[http.client.HTTPConnection] = []
+
+    @property
+    def rootless(self) -> bool:
+        """Whether root in its containers is the user that owns it."""
+        path = _socket_path(self.address)
+        try:
+            return bool(path) and os.stat(path).st_uid != 0
+        except OSError:
+            return False
+
+    def call(
+        self, method: str, path: str, body: Body = None, *, patient: bool = False, **query: Any
+    ) -> Any:
+        """What it answers, parsed; ``EngineError`` if it does not do it.
+
+        With ``patient`` the answer may take for ever.
+        """
+        patience_s = None if patient else _ANSWER_S
+        connection, reply = self._send(method, path, body, query, {}, patience_s)
+        try:
+            return _parsed(reply.read())
+        except (OSError, http.client.HTTPException) as error:
+            raise self._silent(error) from None
+        finally:
+            self._close(connection)
+
+    def follow(
+        self,
+        path: str,
+        body: Body = None,
+        headers: Optional[Mapping[str, str]] = None,
+        **query: Any,
+    ) -> Iterator[Dict[str, Any]]:
+        """The objects that it sends one by one while it works."""
+        connection, reply = self._send("POST", path, body, query, headers or {}, None)
+        try:
+            yield from _objects(reply)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise self._silent(error) from None
+        finally:
+            self._close(connection)
+
+    def hang_up(self) -> None:
+        """From another thread: end what is under way, which makes the engine stop its work."""
+        for connection in list(self._open):
+            if connection.sock is not None:
+                try:
+                    connection.sock.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    continue
+
+    def name(self) -> str:
+        """For sentences, such as ``podman 4.3.1``."""
+        try:
+            version = self.call("GET", "/version")
+        except (ContainerError, EngineError):
+            return "the container engine"
+        podman = any("Podman" in str(part.get("Name")) for part in version.get("Components") or [])
+        return f"{'podman' if podman else 'Docker'} {version.get('Version', '')}".strip()
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Body,
+        query: Mapping[str, Any],
+        headers: Mapping[str, str],
+        patience_s: Optional[float],
+    ) -> Tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        connection = _connection(self.address)
+        self._open.append(connection)
+        wanted = {"Host": "localhost", **headers}
+        if isinstance(body, Mapping):
+            body = json.dumps(body).encode()
+            wanted["Content-Type"] = "application/json"
+        if query:
+            path += "?" + urlencode({name: _text(value) for name, value in query.items()})
+        try:
+            connection.connect()
+            connection.sock.settimeout(patience_s)
+            connection.request(method, path, body, wanted)
+            reply = connection.getresponse()
+            refusal = _message(reply) if reply.status >= 400 else ""
+        except (OSError, http.client.HTTPException) as error:
+            self._close(connection)
+            raise self._silent(error) from None
+        if refusal:
+            self._close(connection)
+            raise EngineError(reply.status, refusal)
+        return connection, reply
+
+    def _close(self, connection: http.client.HTTPConnection) -> None:
+        if connection in self._open:
+            self._open.remove(connection)
+        connection.close()
+
+    def _silent(self, error: Exception) -> ContainerError:
+        return ContainerError(
+            f"the container engine at {self.address} on {os.uname().nodename} does not answer "
+            f"({error}); start Docker or podman's socket there and submit again"
+        )
+
+
+def find(variables: Mapping[str, str]) -> Engine:
+    """The engine that the variables name, else the first whose socket answers."""
+    named = variables.get("DOCKER_HOST") or variables.get("CONTAINER_HOST")
+    if named:
+        return Engine(_checked(named))
+    for path in _sockets(variables):
+        if _answers(path):
+            return Engine(f"unix://{path}")
+    raise ContainerError(
+        f"the environment asks for a container, but no container engine answers on "
+        f"{os.uname().nodename}; install Docker, or podman with its socket "
+        "(systemctl --user enable --now podman.socket), or name one in DOCKER_HOST"
+    )
+
+
+def _sockets(variables: Mapping[str, str]) -> List[str]:
+    own = variables.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
+    return [
+        "/var/run/docker.sock",
+        f"{own}/docker.sock",
+        f"{own}/podman/podman.sock",
+        "/run/podman/podman.sock",
+    ]
+
+
+def _checked(address: str) -> str:
+    if not address.startswith(("unix://", "tcp://", "http://")):
+        raise ContainerError(
+            f"DOCKER_HOST on {os.uname().nodename} is {address!r}, which cannot be used here; "
+            "it begins with unix:// or tcp://"
+        )
+    return address
+
+
+def _answers(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(_CONNECT_S)
+        try:
+            probe.connect(path)
+        except OSError:
+            return False
+    return True
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=_CONNECT_S)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def _connection(address: str) -> http.client.HTTPConnection:
+    path = _socket_path(address)
+    if path:
+        return _UnixConnection(path)
+    where = urlsplit(address)
+    return http.client.HTTPConnection(where.hostname or "", where.port or 2375, timeout=_CONNECT_S)
+
+
+def _socket_path(address: str) -> str:
+    return address[len("unix://") :] if address.startswith("unix://") else ""
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return json.dumps(value) if isinstance(value, (dict, list)) else str(value)
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return json.loads(data.decode("utf-8", "replace"))
+    except ValueError:
+        return data
+
+
+def _message(reply: http.client.HTTPResponse) -> str:
+    data = reply.read(_BLOCK)
+    found = _parsed(data)
+    if isinstance(found, dict):
+        return str(found.get("message") or found.get("cause") or found)[:_MOST]
+    return data.decode("utf-8", "replace").strip()[:_MOST] or f"it answered {reply.status}"
+
+
+def _objects(reply: http.client.HTTPResponse) -> Iterator[Dict[str, Any]]:
+    """One after the other, with or without line ends between them."""
+    decoder, text = json.JSONDecoder(), ""
+    while True:
+        piece = reply.read1(_BLOCK)
+        text = (text + piece.decode("utf-8", "replace")).lstrip()
+        while text:
+            try:
+                found, end = decoder.raw_decode(text)
+            except ValueError:
+                break  # the rest of it is on its way
+            text = text[end:].lstrip()
+            if isinstance(found, dict):
+                yield found
+        if not piece:
+            return

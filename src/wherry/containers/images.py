@@ -1,0 +1,201 @@
+"""Images: found, pulled, or built once under a name that says what is in them."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import hashlib
+import json
+import os
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
+
+from .context import Context
+from .engine import Engine
+from .error import ContainerError, EngineError, is_full_disk
+
+BUILT = "wherry-environment"
+
+Tell = Callable[[str], None]
+
+
+class Image:
+    """One that the engine has. ``variables`` are those that it sets, as ``NAME=value``."""
+
+    def __init__(self, name: str, facts: Mapping[str, Any]) -> None:
+        self.name = name
+        self.id = str(facts["Id"])
+        self.variables: List[str] = list((facts.get("Config") or {}).get("Env") or [])
+
+
+class Images:
+    """Those of one engine. ``tell`` gets what happens, line by line; ``locks`` is a folder."""
+
+    def __init__(self, engine: Engine, called: str, locks: str, tell: Tell) -> None:
+        self._engine = engine
+        self._called = called
+        self._locks = locks
+        self._tell = tell
+
+    def find(self, name: str) -> Optional[Image]:
+        try:
+            return Image(name, self._engine.call("GET", f"/images/{name}/json"))
+        except EngineError as error:
+            if error.status == 404:
+                return None
+            raise ContainerError(
+                f"{self._engine.name()} on {_node()} cannot look for the image {name!r} of "
+                f"{self._called}: {error.message}; correct its name"
+            ) from None
+
+    def pull(self, name: str, registry: Mapping[str, Any]) -> Image:
+        """The image of that name, from its registry if it is not there."""
+        name = with_address(name, registry)
+        found = self.find(name)
+        if found is not None:
+            return found
+        with self._alone(name):
+            return self.find(name) or self._pull(name, registry)
+
+    def build(
+        self, make_context: Callable[[], Context], registry: Mapping[str, Any], key: str
+    ) -> Image:
+        """What the context makes, under the name of ``key``: made once, whoever asks."""
+        name = built_name(key)
+        found = self.find(name)
+        if found is not None:
+            return found
+        with self._alone(name):
+            return self.find(name) or self._build(make_context(), registry, name)
+
+    def _pull(self, name: str, registry: Mapping[str, Any]) -> Image:
+        self._tell(f"pulling the image {name}")
+        try:
+            headers = {"X-Registry-Auth": _encoded(_credentials(registry))} if registry else {}
+            source = name if "@" in name or ":" in name.rpartition("/")[2] else f"{name}:latest"
+            work = self._engine.follow("/images/create", headers=headers, fromImage=source)
+            self._follow(work)
+        except EngineError as error:
+            raise self._not_pulled(name, error.message) from None
+        found = self.find(name)
+        if found is None:
+            raise self._not_pulled(name, "it was not there afterwards")
+        return found
+
+    def _build(self, context: Context, registry: Mapping[str, Any], name: str) -> Image:
+        self._tell(f"building the image {name}")
+        headers = {"Content-Type": "application/x-tar"}
+        if registry.get("address"):
+            known = {str(registry["address"]): _credentials(registry)}
+            headers["X-Registry-Config"] = _encoded(known)
+        options = {"t": name, "networkmode": "host", "rm": True, "forcerm": True}
+        try:
+            with context.archive() as pieces:
+                self._follow(self._engine.follow("/build", pieces, headers, **options))
+        except EngineError as error:
+            raise self._not_built(error.message) from None
+        found = self.find(name)
+        if found is None:
+            raise self._not_built("the engine stopped before it was finished")
+        return found
+
+    def _follow(self, work: Iterator[Mapping[str, Any]]) -> None:
+        for said in work:
+            trouble = said.get("error") or (said.get("errorDetail") or {}).get("message")
+            if trouble:
+                raise EngineError(200, str(trouble))
+            line = progress_line(said)
+            if line:
+                self._tell(line)
+
+    @contextmanager
+    def _alone(self, name: str) -> Iterator[None]:
+        """One at a time on this machine; the others find what it made."""
+        try:
+            os.makedirs(self._locks, exist_ok=True)
+            path = f"{self._locks}/{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ContainerError(
+                f"{self._locks} on {_node()} cannot be written: {error.strerror}; make room, or "
+                "name another folder in WHERRY_CACHE"
+            ) from None
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self._tell(f"waiting for another run that makes the image {name}")
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def _not_pulled(self, name: str, why: str) -> ContainerError:
+        if is_full_disk(why):
+            return self._full(f"pull the image {name!r}")
+        return ContainerError(
+            f"the image {name!r} of {self._called} is not on {_node()} and cannot be pulled: "
+            f"{_one_line(why)}; correct its name, load it there, or give the registry's credentials"
+        )
+
+    def _not_built(self, why: str) -> ContainerError:
+        if is_full_disk(why):
+            return self._full("build the image")
+        return ContainerError(
+            f"the image of {self._called} cannot be built on {_node()}: {_one_line(why)}; "
+            "the output of its steps is in azureml-logs/20_image_build_log.txt"
+        )
+
+    def _full(self, what: str) -> ContainerError:
+        return ContainerError(
+            f"{_node()} has no room to {what} of {self._called}: the engine's disk is full; "
+            "remove images that nobody needs (docker image prune) and submit again"
+        )
+
+
+def with_address(name: str, registry: Mapping[str, Any]) -> str:
+    """Azure ML has the registry's address apart from the image's name."""
+    address = str(registry.get("address") or "").rstrip("/")
+    address = address.partition("://")[2] or address
+    if not address or name.startswith(address + "/") or address in ("docker.io", "index.docker.io"):
+        return name
+    return f"{address}/{name}"
+
+
+def built_name(key: str) -> str:
+    return f"{BUILT}:{key[:32]}"
+
+
+def key_of(*parts: Any) -> str:
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def progress_line(said: Mapping[str, Any]) -> str:
+    """What an engine's message says to a reader; of the many about bytes, nothing."""
+    if said.get("stream"):
+        return str(said["stream"]).rstrip("\n")
+    status = str(said.get("status") or "")
+    if not status or said.get("progressDetail"):
+        return ""
+    return f"{said['id']}: {status}" if said.get("id") else status
+
+
+def _credentials(registry: Mapping[str, Any]) -> Dict[str, str]:
+    return {
+        "username": str(registry.get("username") or ""),
+        "password": str(registry.get("password") or ""),
+        "serveraddress": str(registry.get("address") or ""),
+    }
+
+
+def _encoded(value: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode()
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _node() -> str:
+    return os.uname().nodename

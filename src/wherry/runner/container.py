@@ -1,0 +1,333 @@
+"""The command in a container: the same face as a process has, another way to start and end it."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import select
+
+from wherry.containers import gpus, note
+from wherry.containers.container import NO_PROGRAM, Container, status_of
+from wherry.containers.context import Context
+from wherry.containers.engine import Engine, find
+from wherry.containers.error import ContainerError, EngineError
+from wherry.containers.images import Image, Images, key_of
+from wherry.containers.request import Request
+
+from .environment import command_environment
+from .evidence import machine_kills
+from .folder import Folder, tell
+from .light import TYPE_CHECKING, signal, suppress
+from .preparation import BuildLog
+from .process import Command, Signals, missing_script
+from .rescue import marked
+from .tree import mark_of, processes, send
+from .workspace import CanceledError, SetupError
+
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, List, Mapping, Optional
+
+_PAUSE_S = 5.0
+_SAID = 200
+_TROUBLE = (ContainerError, EngineError)
+
+
+class Box:
+    """The container of one attempt: its engine, its image, its start.
+
+    ``say`` tells how far the image is, ``fetch`` unpacks a snapshot into a folder.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        manifest: Mapping[str, Any],
+        say: Callable[[str], None],
+        fetch: Callable[[str, str], None],
+    ) -> None:
+        self._folder = folder
+        self._manifest = manifest
+        self._say = say
+        self._fetch = fetch
+        self._spec: Dict[str, Any] = manifest["environment"]
+        self._docker: Dict[str, Any] = self._spec["docker"]
+        self._called = f"environment {self._spec.get('name') or 'unnamed'!r}"
+        self._engine: Engine
+        self._image: Image
+        self._command: Optional[ContainerCommand] = None
+        self._log = BuildLog(folder.build_log)
+
+    def prepare(self, signals: Signals) -> None:
+        """Find the engine and have the image there."""
+        try:
+            self._engine = find(os.environ)
+            self._image = _apart(signals, self._have_image, self._engine.hang_up)
+        except ContainerError as error:
+            self._log.write(f"error: {error}\n".encode("utf-8", "replace"))
+            raise SetupError(str(error)) from None
+        finally:
+            self._log.close()
+
+    def start(self, library: str, signals: Signals) -> ContainerCommand:
+        container = Container(self._engine, str(self._manifest["attempt_id"]))
+        os.chdir(self._folder.work)
+        self._check_script()
+        with open(self._folder.log, "ab"):
+            os.chmod(self._folder.log, 0o600)
+        try:
+            body = self._request(library).body()
+            note.write(self._folder.path, container, str(self._manifest["attempt_id"]))
+            container.create(body)
+            kills = machine_kills()
+            container.start()
+        except _TROUBLE as error:
+            _remove(container, self._folder)
+            raise SetupError(self._not_started(error)) from None
+        self._command = ContainerCommand(container, self._folder, self._manifest, signals, kills)
+        return self._command
+
+    def remove(self) -> None:
+        if self._command is not None:
+            self._command.remove()
+
+    def _have_image(self) -> Image:
+        cache = os.environ.get("WHERRY_CACHE") or os.path.expanduser("~/.cache/wherry")
+        images = Images(self._engine, self._called, f"{cache}/images", self._tell)
+        registry = self._docker.get("registry") or {}
+        if self._docker.get("image"):
+            return images.pull(str(self._docker["image"]), registry)
+        parts = [self._docker.get(name) for name in ("dockerfile", "context", "platform")]
+        return images.build(self._context, registry, key_of(*parts))
+
+    def _context(self) -> Context:
+        """The build context's snapshot, if there is one, and the Dockerfile's text, if given."""
+        folder, text = "", self._docker.get("dockerfile")
+        if self._docker.get("context"):
+            folder = f"{self._folder.path}/context"
+            self._fetch(str(self._docker["context"]), folder)
+        files = {"Dockerfile": str(text).encode()} if text else {}
+        context = Context(folder, files, self._folder.path)
+        if not context.has_dockerfile():
+            raise ContainerError(
+                f"the build context of {self._called} has no file Dockerfile; put one at its top, "
+                "or give its text"
+            )
+        return context
+
+    def _tell(self, line: str) -> None:
+        self._log.write(line.encode("utf-8", "replace") + b"\n")
+        self._say(line.strip()[:_SAID])
+
+    def _check_script(self) -> None:
+        script = missing_script(list(self._manifest["argv"]))
+        if script and not os.path.isabs(script):  # that one may be in the image
+            raise SetupError(f"the script {script} is not in the snapshot")
+
+    def _request(self, library: str) -> Request:
+        rootless = self._engine.rootless
+        env = command_environment({}, self._manifest, self._folder.path, library)
+        if not rootless and os.getuid() != 0:  # who has no home in the image
+            home = f"{self._folder.path}/home"
+            os.makedirs(home, exist_ok=True)
+            env.setdefault("HOME", home)
+        return Request(
+            attempt_id=str(self._manifest["attempt_id"]),
+            image=self._image.id,
+            argv=self._argv(),
+            env=env,
+            docker=self._docker,
+            work=self._folder.work,
+            log=self._folder.log,
+            end=self._folder.end,
+            user="0:0" if rootless else f"{os.getuid()}:{os.getgid()}",
+            groups=[] if rootless else os.getgroups(),
+            writable=[self._folder.path],
+            readable=[library],
+            own=self._image.variables,
+            cdi=gpus.has_cdi(),
+            labels={"wherry.run": str(self._manifest["run_id"])},
+        )
+
+    def _argv(self) -> List[str]:
+        program, *rest = self._manifest["argv"]
+        interpreter = (self._spec.get("python") or {}).get("interpreter")
+        if program == "python3" and interpreter and interpreter != "python":
+            program = interpreter
+        return [program, *rest]
+
+    def _not_started(self, error: Exception) -> str:
+        if isinstance(error, ContainerError):
+            return str(error)
+        why = " ".join(str(error).split())
+        if "/bin/sh" in why:
+            return (
+                f"the image {self._image.name!r} of {self._called} has no /bin/sh, which starts "
+                "the command; use an image that has one"
+            )
+        return (
+            f"{self._engine.name()} on {os.uname().nodename} cannot start a container of the image "
+            f"{self._image.name!r}: {why}; look at docker.arguments of {self._called}"
+        )
+
+
+class ContainerCommand(Command):
+    """A command in a container that was started, by this runner or by one before it.
+
+    ``kills`` is how often the machine had lacked memory before.
+    """
+
+    def __init__(
+        self,
+        container: Container,
+        folder: Folder,
+        manifest: Mapping[str, Any],
+        signals: Signals,
+        kills: int,
+    ) -> None:
+        super().__init__(0, subreaper=True)
+        self._container = container
+        self._folder = folder
+        self._attempt_id = str(manifest["attempt_id"])
+        self._program = str(manifest["argv"][0])
+        self._ends: List[str] = []
+        self._kills = kills
+        _thread.start_new_thread(self._wait, (signals,))
+
+    def watch(
+        self, signals: Signals, limit_s: Optional[float], grace_s: float, look: Callable[[], None]
+    ) -> None:
+        super().watch(signals, limit_s, grace_s, look)
+        if self._ends[0] == NO_PROGRAM:
+            raise SetupError(
+                f"there is no program {self._program!r} in the image of the environment; use an "
+                "image that has it, or name one that this has"
+            )
+        if self.status == signal.SIGKILL and not self.killed:
+            self.out_of_memory = self._lacked_memory()
+
+    def kill(self) -> None:
+        self.killed = True
+        send(_inside(self._attempt_id), signal.SIGKILL)
+        with suppress(
+            *_TROUBLE
+        ):  # it has ended, or the engine does not answer and will be asked again
+            self._container.kill()
+
+    def remove(self) -> None:
+        _remove(self._container, self._folder)
+
+    def _wait(self, signals: Signals) -> None:
+        code = None if self._seen_ending() else self._container.wait()
+        killed = 128 + signal.SIGKILL
+        self._ends.append(self._written_end() or str(killed if code is None else code))
+        signals.wake()
+
+    def _seen_ending(self) -> bool:
+        """Whether the kernel told of the shell's end, after which there is what it wrote last."""
+        try:
+            pid = int((self._container.state() or {}).get("Pid") or 0)
+            process = os.pidfd_open(pid)  # type: ignore[attr-defined,unused-ignore]
+            try:
+                if mark_of(pid) == self._attempt_id:
+                    select.select([process], [], [])
+            finally:
+                os.close(process)
+        except (OSError, AttributeError, *_TROUBLE):
+            return False
+        return bool(self._written_end())
+
+    def _written_end(self) -> str:
+        try:
+            with open(self._folder.end, encoding="ascii") as file:
+                return file.read().strip()
+        except (OSError, ValueError):
+            return ""
+
+    def _running(self) -> bool:
+        if self._ends and self.status is None:
+            text = self._ends[0]
+            self.status = status_of(int(text)) if text.isdigit() else 0
+        return self.status is None
+
+    def _ask(self, number: int) -> None:
+        send(_inside(self._attempt_id), signal.SIGTERM)
+
+    def _left_over(self) -> bool:
+        """The kernel ends all of a container with its first process."""
+        return False
+
+    def _lacked_memory(self) -> bool:
+        """By the kernel's counter: not every engine tells."""
+        with suppress(*_TROUBLE):
+            if (self._container.state() or {}).get("OOMKilled"):
+                return True
+        return machine_kills() > self._kills
+
+
+def adopt(
+    folder: Folder, manifest: Mapping[str, Any], signals: Signals
+) -> Optional[ContainerCommand]:
+    """The container that an earlier runner left, if it was ever started."""
+    container = note.read(folder.path)
+    if container is None:
+        return None
+    try:
+        state = container.state()
+    except _TROUBLE as error:
+        tell(f"the container is waited for: {error}")
+        state = {"Status": "unknown"}
+    if state is None or state.get("Status") in ("created", "configured", "initialized"):
+        _remove(container, folder)
+        return None
+    return ContainerCommand(container, folder, manifest, signals, machine_kills())
+
+
+def _inside(attempt_id: str) -> List[int]:
+    """The processes in the attempt's container, whatever they did to their environment.
+
+    Its first one hears but SIGKILL.
+    """
+    spaces = {_space(pid) for pid in marked(attempt_id)} - {_space(os.getpid()), ""}
+    return [pid for pid in processes() if _space(pid) in spaces]
+
+
+def _space(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:
+        return ""
+
+
+def _remove(container: Container, folder: Folder) -> None:
+    """Where it fails, the note stays, and the driver tries again."""
+    try:
+        container.remove()
+        note.erase(folder.path)
+    except (OSError, *_TROUBLE) as error:
+        tell(f"the container {container.name} cannot be removed: {error}")
+
+
+def _apart(signals: Signals, work: Callable[[], Any], stop: Callable[[], None]) -> Any:
+    """Do it in a thread of its own, while this one hears signals."""
+    results: List[Any] = []
+    errors: List[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:  # noqa: BLE001  # raised again, in the other thread
+            errors.append(error)
+        signals.wake()
+
+    _thread.start_new_thread(run, ())
+    try:
+        while not results and not errors and not signals.asked:
+            signals.wait(_PAUSE_S)
+    finally:
+        if not results and not errors:
+            stop()
+    if not results and not errors:
+        raise CanceledError
+    if errors:
+        raise errors[0]
+    return results[0]

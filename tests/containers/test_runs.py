@@ -1,0 +1,174 @@
+"""Commands in real containers, started by the real runner on this machine; and images for them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.podman import BASE, Podman
+from wherry.control import bundle
+from wherry.core.lifecycle import ExitRecord, Phase
+from wherry.core.manifest import Manifest
+from wherry.drivers.base import Handle, Launch
+from wherry.drivers.local import LocalDriver
+
+_PATIENCE_S = 90
+
+
+class Node:
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.driver = LocalDriver(root)
+
+    def start(self, code: str, *, program: str = "python3", **docker: Any) -> tuple[Handle, Path]:
+        launch = _launch([program, "-c", code], {"enabled": True, **docker})
+        return self.driver.submit(launch), self._root / launch.attempt_id
+
+    def run(self, code: str = "", **docker: Any) -> tuple[ExitRecord, Path]:
+        handle, folder = self.start(code, **docker)
+        return self.end_of(handle), folder
+
+    def end_of(self, handle: Handle) -> ExitRecord:
+        until(lambda: self.driver.observe([handle])[handle].phase is Phase.EXITED)
+        record = self.driver.observe([handle])[handle].exit
+        assert record is not None
+        return record
+
+
+def _launch(argv: list[str], docker: dict[str, Any], attempt_id: str = "") -> Launch:
+    attempt_id = attempt_id or str(uuid4())
+    manifest = Manifest(
+        run_id=f"run_of_{attempt_id}",
+        attempt_id=attempt_id,
+        server="",
+        argv=argv,
+        environment={"name": "boxed", "docker": docker},
+        grace_s=5.0,
+    )
+    return Launch(
+        attempt_id=attempt_id,
+        argv=bundle.command(sys.executable),
+        files={"manifest.json": json.dumps(manifest.to_dict()).encode()},
+        program=bundle.files(),
+    )
+
+
+def until(holds: Callable[[], bool]) -> None:
+    give_up_at = time.monotonic() + _PATIENCE_S
+    while not holds():
+        assert time.monotonic() < give_up_at, "waited in vain"
+        time.sleep(0.02)
+
+
+def said(folder: Path) -> str:
+    return (folder / "std_log.txt").read_text()
+
+
+def build_log(folder: Path) -> str:
+    (path,) = folder.glob("build_log*")
+    return path.read_text()
+
+
+@pytest.fixture
+def node(podman: Podman, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
+    monkeypatch.setenv("DOCKER_HOST", podman.host)
+    monkeypatch.setenv("WHERRY_CACHE", str(tmp_path / "cache"))
+    yield Node(tmp_path / "nodes")
+    until(lambda: podman("ps", "--all", "--format", "{{.Names}}") == "")
+
+
+def test_a_command_in_a_given_image(node: Node) -> None:
+    code = (
+        "import os; open('outputs/x', 'w').write('1'); print(os.getcwd(), os.path.exists('/srv'), "
+        "os.environ['WHERRY_RUN_ID'], os.statvfs('/dev/shm').f_blocks, flush=True); "
+        "import wherry; raise SystemExit(3)"
+    )
+    record, folder = node.run(code, image=BASE, shm_size="32m")
+    assert (record.exit_code, record.signal, record.canceled) == (3, None, False)
+    assert said(folder) == f"{folder}/work False run_of_{folder.name} {(32 << 20) // 4096}\n"
+    assert (folder / "work" / "outputs" / "x").stat().st_uid == os.getuid()
+    assert os.path.exists("/srv"), "the test tells inside from outside by this folder"
+
+
+def test_a_killed_runner_costs_nothing(node: Node) -> None:
+    launch = _launch(
+        ["sh", "-c", "echo begun; while [ ! -e go ]; do sleep 0.05; done; echo done; exit 4"],
+        {"enabled": True, "image": BASE},
+    )
+    handle = node.driver.submit(launch)
+    folder = node._root / launch.attempt_id
+    until(lambda: (folder / "std_log.txt").exists() and said(folder) == "begun\n")
+    os.kill(json.loads((folder / "started").read_text())["pid"], signal.SIGKILL)
+    until(lambda: "runner is gone" in node.driver.observe([handle])[handle].detail)
+    (folder / "work" / "go").touch()
+    assert node.driver.rescue(launch)
+    record = node.end_of(handle)
+    assert (record.exit_code, record.lost) == (4, False)
+    assert said(folder) == "begun\ndone\n"
+
+
+def test_cancel_asks_and_release_removes(node: Node) -> None:
+    handle, folder = node.start(
+        "import signal, time, sys; signal.signal(15, lambda *_: sys.exit('asked'));"
+        "print('up', flush=True); time.sleep(600)",
+        image=BASE,
+    )
+    until(lambda: (folder / "std_log.txt").exists() and said(folder) == "up\n")
+    node.driver.cancel(handle)
+    assert node.end_of(handle).canceled
+    assert said(folder) == "up\nasked\n"
+    other, place = node.start("import time; print('up', flush=True); time.sleep(600)", image=BASE)
+    until(lambda: (place / "std_log.txt").exists() and said(place) == "up\n")
+    node.driver.release(other)
+
+
+def test_too_little_memory(node: Node) -> None:
+    record, _ = node.run("x = bytearray(1 << 30)", image=BASE, arguments=["--memory=64m"])
+    assert record.out_of_memory
+    assert record.signal == signal.SIGKILL
+
+
+def test_an_image_from_a_dockerfile_is_built_once(node: Node, podman: Podman) -> None:
+    text = f"FROM {BASE}\nRUN echo {uuid4()} > /made\nENV MADE=yes PYTHONPATH=/made-too\n"
+    show = (
+        "import os, sys; print(open('/made').read(), os.environ['MADE'], '/made-too' in sys.path)"
+    )
+    record, folder = node.run(show, dockerfile=text)
+    assert record.exit_code == 0, record
+    assert said(folder).endswith("yes True\n")
+    assert "STEP" in build_log(folder)
+    _, again = node.run(show, dockerfile=text)
+    assert said(again) == said(folder)
+    assert not list(again.glob("build_log*"))
+
+
+def test_what_goes_wrong_is_one_sentence_and_the_next_run_works(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(**docker: Any) -> str:
+        record, _ = node.run("print(1)", **docker)
+        assert record.exit_code is None
+        return str(record.setup_error)
+
+    missing = refused(image="localhost/not-there:1")
+    assert "the image 'localhost/not-there:1' of environment 'boxed' is not on" in missing
+    failed = refused(dockerfile=f"FROM {BASE}\nRUN echo so far; exit 7\n")
+    assert "the image of environment 'boxed' cannot be built" in failed
+    assert "RUN echo so far; exit 7" in failed
+    assert "'--pid=host', which is not taken" in refused(image=BASE, arguments=["--pid=host"])
+    program = refused(image=BASE, program="no-such-program")
+    assert "there is no program 'no-such-program' in the image" in program
+    with monkeypatch.context() as patch:
+        patch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+        assert "engine at unix:///nowhere.sock" in refused(image=BASE)
+    record, folder = node.run("print(1)", image=BASE)
+    assert (record.exit_code, said(folder)) == (0, "1\n")

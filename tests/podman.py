@@ -1,0 +1,182 @@
+"""A podman of the tests' own: its storage, its settings, its socket, and a small image to run in.
+
+No registry is asked: the image holds this machine's own Python and shell. It is made once and kept
+in the user's cache, with podman's storage around it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+BASE = "localhost/wherry-test-base:latest"
+
+_PROGRAMS = ("sh", "cat", "ls", "sleep", "env", "mkdir", "id", "touch", "true", "false", "df")
+_LEFT_OUT = {
+    "__pycache__", "site-packages", "dist-packages", "test", "idlelib", "lib2to3", "tkinter",
+    "turtledemo", "pydoc_data", "config-3.11-x86_64-linux-gnu",
+}  # fmt: skip
+_SETTINGS = """\
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
+[engine]
+runtime = "runc"
+events_logger = "file"
+cgroup_manager = "cgroupfs"
+"""
+_PATIENCE_S = 60
+
+
+def missing() -> str:
+    """What keeps podman from being used here; empty if nothing does."""
+    for program in ("podman", "runc"):
+        if shutil.which(program) is None:
+            return f"{program} is not installed"
+    return "" if os.getuid() == 0 else "the tests' podman is run by root alone"
+
+
+class Podman:
+    """``store`` holds the base image, shared and never changed; ``run`` is for this one alone."""
+
+    def __init__(self, store: Path, run: Path) -> None:
+        self._store = store
+        self._run = run
+        self.socket = run / "podman.sock"
+        self.environment = {
+            **os.environ,
+            "CONTAINERS_CONF": str(run / "containers.conf"),
+            "TMPDIR": str(run),
+        }
+        (run / "containers.conf").write_text(_SETTINGS)
+
+    @property
+    def host(self) -> str:
+        """As ``DOCKER_HOST`` has it."""
+        return f"unix://{self.socket}"
+
+    def argv(self, *words: str) -> list[str]:
+        images = ["--storage-opt", f"additionalimagestore={self._store}"]
+        return [*_podman(self._run / "root", self._run), *images, *words]
+
+    def __call__(self, *words: str, data: bytes | None = None) -> str:
+        return _output(self.argv(*words), self.environment, data)
+
+    def serve(self) -> subprocess.Popen[bytes]:
+        argv = self.argv("system", "service", "--time=0", self.host)
+        process = subprocess.Popen(argv, env=self.environment, stderr=subprocess.DEVNULL)
+        give_up_at = time.monotonic() + _PATIENCE_S
+        while not self.socket.exists():
+            assert process.poll() is None, "podman's service has ended"
+            assert time.monotonic() < give_up_at, "podman's service did not come up"
+            time.sleep(0.02)
+        return process
+
+
+@contextmanager
+def serving() -> Iterator[Podman]:
+    """A podman that answers on its socket and has the base image; nothing of it is left behind."""
+    run = Path(tempfile.mkdtemp(prefix="wherry-podman-"))
+    podman = Podman(_store(), run)
+    service = None
+    try:
+        _ensure_base(podman, run)
+        service = podman.serve()
+        yield podman
+    finally:
+        _clear_away(podman, service)
+        shutil.rmtree(run, ignore_errors=True)
+
+
+def _store() -> Path:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    wanted = hashlib.sha256(Path(__file__).read_bytes() + sys.version.encode()).hexdigest()[:16]
+    return cache / "wherry-tests" / f"images-{wanted}"
+
+
+def _ensure_base(podman: Podman, run: Path) -> None:
+    """Made once, whoever else wants it at the same time."""
+    store = _store()
+    store.parent.mkdir(parents=True, exist_ok=True)
+    with store.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (store / "ready").exists():
+            change = ["--change", "ENV PATH=/usr/bin"]
+            argv = [*_podman(store, run), "import", *change, "-", BASE]
+            _output(argv, podman.environment, _image())
+            (store / "ready").touch()
+
+
+def _clear_away(podman: Podman, service: subprocess.Popen[bytes] | None) -> None:
+    for words in (("rm", "--all", "--force", "--time", "0"), ("umount", "--all")):
+        subprocess.run(podman.argv(*words), env=podman.environment, capture_output=True)
+    if service is not None:
+        service.terminate()
+        service.wait()
+
+
+def _podman(root: Path, run: Path) -> list[str]:
+    places = ["--root", str(root), "--runroot", str(run / "runroot")]
+    return ["podman", *places, "--storage-driver", "overlay"]
+
+
+def _output(argv: list[str], environment: dict[str, str], data: bytes | None) -> str:
+    done = subprocess.run(argv, env=environment, input=data, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode().strip()
+
+
+def _image() -> bytes:
+    """This interpreter, its standard library, a shell and what they are linked with, as a tar."""
+    python = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+    library = Path(sysconfig.get_path("stdlib"))
+    found = {str(python): python, "/usr/bin/python3": python, "/usr/bin/python": python}
+    for name in _PROGRAMS:
+        found[f"/usr/bin/{name}"] = Path(shutil.which(name) or f"/bin/{name}").resolve()
+    for path in library.rglob("*"):
+        if path.is_file() and not _LEFT_OUT & set(path.parts) and not path.match("_tkinter*"):
+            found[str(path)] = path
+    linked = [path for path in found.values() if path.suffix == ".so" or os.access(path, os.X_OK)]
+    others = {library for path in linked for library in _libraries(path)}
+    for name in (*others, "/etc/ssl/certs/ca-certificates.crt"):
+        if Path(name).exists():
+            found[name] = Path(name).resolve()
+    return _tar(found)
+
+
+def _libraries(path: Path) -> list[str]:
+    done = subprocess.run(["ldd", str(path)], capture_output=True, text=True)
+    return re.findall(r"(/\S+) \(0x", done.stdout)
+
+
+def _tar(found: dict[str, Path]) -> bytes:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w", dereference=True) as tar:
+        for folder in ("bin", "lib", "lib64", "sbin"):
+            link = tarfile.TarInfo(folder)
+            link.type, link.linkname = tarfile.SYMTYPE, f"usr/{folder}"
+            tar.addfile(link)
+        for folder in ("tmp", "var/tmp"):
+            made = tarfile.TarInfo(folder)
+            made.type, made.mode = tarfile.DIRTYPE, 0o1777
+            tar.addfile(made)
+        passwd = tarfile.TarInfo("etc/passwd")
+        line = b"root:x:0:0:root:/root:/bin/sh\n"
+        passwd.size = len(line)
+        tar.addfile(passwd, io.BytesIO(line))
+        for name, path in sorted(found.items()):
+            at = re.sub(r"^/(bin|lib|lib64)/", r"/usr/\1/", name)
+            tar.add(path, at.lstrip("/"), recursive=False)
+    return archive.getvalue()
