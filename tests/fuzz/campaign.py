@@ -114,6 +114,8 @@ def _steer(case: Any, target: Target, chance: random.Random) -> None:
     """Mostly at what exists: a request for something that is not there ends early."""
     known = {
         "workspace": ["w", "default"],
+        "environment": ["Wherry-sklearn", "AzureML-Tutorial", "train"],
+        "version": ["1", "latest"],
         "name": ["e", "user_logs/std_log.txt", "outputs/a.txt"],
         "run_id": [target.running, target.interactive, target.ended],
         "text": [target.running, "e_", target.ended[-8:]],
