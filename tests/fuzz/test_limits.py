@@ -15,6 +15,7 @@ from tests.unit.api.test_api import started
 from wherry.api import files, frames, limits, runs, tracking
 from wherry.api.app import create_app
 from wherry.control.plane import Plane
+from wherry.core.environments import MAX_BYTES
 from wherry.core.settings import resolve
 from wherry.core.specs import MAX_RUN_DURATION_S
 from wherry.drivers.memory import MemoryDriver
@@ -45,6 +46,7 @@ NUMBERS: dict[str, object] = {
     "line before a file in a batch": frames._MAX_HEADER,
     "filters of a kind in a listing": runs._MAX_FILTERS,
     "`max_run_duration_s`": MAX_RUN_DURATION_S,
+    "specification of an environment": MAX_BYTES,
 }
 
 
@@ -88,6 +90,11 @@ def row_of(name: str) -> tuple[int, int, str]:
 
 def interactive(api: TestClient, **fields: Any) -> Any:
     return api.post("workspaces/w/runs/interactive", json={"experiment": "e", **fields})
+
+
+def described(api: TestClient, **fields: Any) -> Any:
+    body = {"name": "train", "specification": {}, **fields}
+    return api.post("workspaces/w/environments", json=body)
 
 
 def entry(path: str) -> dict[str, Any]:
@@ -141,6 +148,12 @@ REQUESTS: dict[str, Ask] = {
     "seconds of one wait": lambda api, plane, n: in_run(api, "GET", f"wait?timeout_s={n}"),
     "name of a workspace or experiment": lambda api, plane, n: api.post(
         "workspaces", json={"name": "n" * n}
+    ),
+    "name or version of an environment": lambda api, plane, n: described(
+        api, name="n" * n, version="1" * n
+    ),
+    "specification of an environment": lambda api, plane, n: described(
+        api, specification={"spark": {"a": "x" * (n - len('{"spark":{"a":""}}'))}}
     ),
     "id of a run": lambda api, plane, n: interactive(api, run_id="n" * n),
     "submission key": lambda api, plane, n: api.post(
