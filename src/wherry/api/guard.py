@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from wherry.control.plane import Plane
+from wherry.control.submit import context_of
 from wherry.core.errors import ForbiddenError
 from wherry.store import runs
 
@@ -74,7 +75,8 @@ def _check(plane: Plane, who: Who, caller: Caller, wanted: Mapping[str, str]) ->
                     f"the token of run {run_id} does not reach run {wanted['run_id']}"
                 )
         elif who is Who.SNAPSHOT:
-            if runs.get(connection, run_id).snapshot_id != wanted["snapshot_id"]:
+            run = runs.get(connection, run_id)
+            if wanted["snapshot_id"] not in (run.snapshot_id, context_of(run.spec or {})):
                 raise ForbiddenError(f"run {run_id} does not use this snapshot")
         elif runs.get(connection, run_id).workspace != wanted["workspace"]:
             raise ForbiddenError(

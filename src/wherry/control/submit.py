@@ -43,7 +43,7 @@ def submit(
         known = _known(connection, workspace, spec)
         if known is not None:
             return known, False
-        check_snapshot(connection, workspace, spec.snapshot_id)
+        check_snapshots(connection, workspace, spec)
         if problem is not None:
             raise problem
         run = _insert(plane, connection, workspace, spec, who)
@@ -118,6 +118,21 @@ def _known(connection: Connection, workspace: Workspace, spec: RunSpec) -> Run |
         return None
     row = runs.by_key(connection, workspace.id, spec.submission_key)
     return runs.to_records(connection, [row], spec=True)[0] if row is not None else None
+
+
+def check_snapshots(connection: Connection, workspace: Workspace, spec: RunSpec) -> None:
+    """Its source, and what its image is built from."""
+    check_snapshot(connection, workspace, spec.snapshot_id)
+    context = context_of(spec.to_dict())
+    if context:
+        check_snapshot(connection, workspace, context)
+
+
+def context_of(spec: Mapping[str, Any]) -> str | None:
+    """The snapshot that the image of a run's environment is built from."""
+    environment = (spec.get("environment") or {}).get("specification") or {}
+    context: str | None = (environment.get("docker") or {}).get("context")
+    return context
 
 
 def check_snapshot(connection: Connection, workspace: Workspace, snapshot_id: str) -> None:

@@ -17,7 +17,7 @@ from wherry.store import runs, workspaces
 
 from . import environments
 from .plane import Plane
-from .submit import check, check_snapshot, new_row, properties_of, root_of
+from .submit import check, check_snapshot, context_of, new_row, properties_of, root_of
 
 
 def submit_many(
@@ -66,8 +66,9 @@ def _store(
     plane: Plane, workspace: Workspace, specs: Sequence[RunSpec], keys: Sequence[str], who: str
 ) -> list[tuple[str, bool]]:
     with plane.write() as connection:
-        for snapshot_id in {spec.snapshot_id for spec in specs}:
-            check_snapshot(connection, workspace, snapshot_id)
+        contexts = {context_of(spec.to_dict()) for spec in specs} - {None}
+        for snapshot_id in {spec.snapshot_id for spec in specs} | contexts:
+            check_snapshot(connection, workspace, str(snapshot_id))
         known = runs.with_keys(connection, workspace.id, keys)
         fresh = {key: spec for key, spec in zip(keys, specs, strict=True) if key not in known}
         ids = _insert(plane, connection, workspace, fresh, who) if fresh else {}

@@ -137,8 +137,7 @@ def _with_context(spec: Dict[str, Any], registry: Registry, settings: Settings) 
 
     def keep(folder: str) -> str:
         snapshot = capture(folder, settings, [])
-        if not registry.knows(snapshot.id):
-            registry.register(snapshot)
+        registry.register(snapshot)
         return snapshot.id
 
     wanted = kept(environment["specification"], keep)

@@ -18,6 +18,7 @@ from tests.planes import TOKEN, add_snapshot, make_plane, run_fields
 from wherry import CondaDependencies, Environment, UserErrorException
 from wherry.api.app import create_app
 from wherry.control import (
+    attempt_tokens,
     curated,
     environments,
     garbage,
@@ -42,7 +43,7 @@ from wherry.core.settings import resolve
 from wherry.core.specs import RunSpec
 from wherry.drivers.base import Launch
 from wherry.drivers.memory import MemoryDriver
-from wherry.store import snapshots
+from wherry.store import attempts, snapshots
 from wherry.store.database import Database
 
 SECRET = "geheim-4711"
@@ -309,6 +310,30 @@ def test_a_build_context_is_kept_as_long_as_its_environment(plane: Plane) -> Non
         kept = snapshots.every_id(connection)
     assert used in kept
     assert unused not in kept
+
+
+def test_a_run_reaches_the_build_context_of_its_image(api: TestClient, plane: Plane) -> None:
+    source, context, other = (
+        add_snapshot(plane, {"train.py": text}) for text in (b"1", b"FROM a", b"FROM b")
+    )
+    docker = {"enabled": True, "dockerfile": "FROM a", "context": context}
+    wanted = {"environment": {"specification": {"docker": docker}}}
+    run, _ = submit.submit(plane, "w", run_fields(source, **wanted), "me")
+    Reconciler(plane, "local", plane.drivers["local"]).tick()
+    with plane.database.read() as connection:
+        (attempt,) = attempts.of_run(connection, run.id)
+    token = attempt_tokens.make(plane, attempt.id, run.id)
+    mine = {"Authorization": f"Bearer {token}"}
+    answers = [
+        api.get(f"snapshots/{each}/archive", headers=mine).status_code
+        for each in (source, context, other)
+    ]
+    assert answers == [200, 200, 403]
+    docker["context"] = "nosuch"
+    with pytest.raises(NotFoundError, match="has no snapshot 'nosuch'"):
+        submit.submit(plane, "w", run_fields(source, **wanted), "me")
+    with pytest.raises(NotFoundError, match="has no snapshot 'nosuch'"):
+        submit_many(plane, "w", [run_fields(source, **wanted)], "me")
 
 
 def test_they_go_with_their_workspace(plane: Plane) -> None:
