@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import clients, environments, flat, logs, metrics, runs, snapshots, startup
+from benchmarks import (
+    clients,
+    containers,
+    environments,
+    flat,
+    logs,
+    metrics,
+    runs,
+    snapshots,
+    startup,
+)
 from benchmarks.measure import Row, print_table
 
 PARTS = {
@@ -15,6 +25,7 @@ PARTS = {
     "logs": logs.rows,
     "flat": flat.rows,
     "clients": clients.rows,
+    "containers": containers.rows,
     "environments": environments.rows,
 }
 

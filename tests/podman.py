@@ -29,6 +29,7 @@ _LEFT_OUT = {
     "__pycache__", "site-packages", "dist-packages", "test", "idlelib", "lib2to3", "tkinter",
     "turtledemo", "pydoc_data", "config-3.11-x86_64-linux-gnu",
 }  # fmt: skip
+_RUNTIME = ("libgcc_s", "librt", "libpthread", "libdl", "libstdc++")
 _SETTINGS = """\
 [containers]
 default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
@@ -150,6 +151,9 @@ def _image() -> bytes:
             found[str(path)] = path
     linked = [path for path in found.values() if path.suffix == ".so" or os.access(path, os.X_OK)]
     others = {library for path in linked for library in _libraries(path)}
+    # What programs that are brought along are linked with.
+    beside = Path(next(name for name in others if "libc.so" in name)).parent
+    others |= {str(path) for each in _RUNTIME for path in beside.glob(f"{each}.so.?")}
     for name in (*others, "/etc/ssl/certs/ca-certificates.crt"):
         if Path(name).exists():
             found[name] = Path(name).resolve()

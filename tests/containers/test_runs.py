@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.builds.index import Index, serve
 from tests.podman import BASE, Podman
 from wherry.control import bundle
 from wherry.core.lifecycle import ExitRecord, Phase
@@ -29,8 +30,10 @@ class Node:
         self._root = root
         self.driver = LocalDriver(root)
 
-    def start(self, code: str, *, program: str = "python3", **docker: Any) -> tuple[Handle, Path]:
-        launch = _launch([program, "-c", code], {"enabled": True, **docker})
+    def start(
+        self, code: str, *, program: str = "python3", python: Any = None, **docker: Any
+    ) -> tuple[Handle, Path]:
+        launch = _launch([program, "-c", code], {"enabled": True, **docker}, python=python)
         return self.driver.submit(launch), self._root / launch.attempt_id
 
     def run(self, code: str = "", **docker: Any) -> tuple[ExitRecord, Path]:
@@ -44,14 +47,14 @@ class Node:
         return record
 
 
-def _launch(argv: list[str], docker: dict[str, Any], attempt_id: str = "") -> Launch:
-    attempt_id = attempt_id or str(uuid4())
+def _launch(argv: list[str], docker: dict[str, Any], **environment: Any) -> Launch:
+    attempt_id = str(uuid4())
     manifest = Manifest(
         run_id=f"run_of_{attempt_id}",
         attempt_id=attempt_id,
         server="",
         argv=argv,
-        environment={"name": "boxed", "docker": docker},
+        environment={"name": "boxed", "docker": docker, **environment},
         grace_s=5.0,
     )
     return Launch(
@@ -149,6 +152,29 @@ def test_an_image_from_a_dockerfile_is_built_once(node: Node, podman: Podman) ->
     _, again = node.run(show, dockerfile=text)
     assert said(again) == said(folder)
     assert not list(again.glob("build_log*"))
+
+
+def test_packages_on_top_of_an_image(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Path(__file__).resolve().parents[2] / ".tools" / "bin"
+    monkeypatch.setenv("PATH", f"{own}:{os.environ['PATH']}")
+    with serve(Index()) as index:
+        index.add("only_here", "1.5", source="WORD = 'from the index'")
+
+        def asked(*pip: str) -> dict[str, Any]:
+            lines = [f"--index-url {index.url}/simple", *pip]
+            return {"conda": {"dependencies": [{"pip": lines}]}, "user_managed": False}
+
+        show = "import only_here, sys; print(only_here.WORD, sys.prefix)"
+        record, folder = node.run(show, image=BASE, python=asked("only_here==1.5"))
+        assert record.exit_code == 0, record
+        assert said(folder).startswith("from the index /opt/wherry/environments/")
+        lock = json.loads((folder / "files" / "environment" / "lock.json").read_text())
+        assert "only_here" in json.dumps(lock).replace("-", "_")
+        _, again = node.run(show, image=BASE, python=asked("only_here==1.5"))
+        assert said(again) == said(folder)
+        assert not list(again.glob("build_log*"))
+        failed, _ = node.run(show, image=BASE, python=asked("only_here==9"))
+        assert "only_here==9" in str(failed.setup_error)
 
 
 def test_what_goes_wrong_is_one_sentence_and_the_next_run_works(

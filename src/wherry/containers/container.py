@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import re
+import tarfile
 import time
 from typing import Any, Dict, Mapping, Optional
 
 from .engine import Engine
 from .error import ContainerError, EngineError
+from .packages import VARIABLES
 
 LABEL = "wherry.attempt"
 
 # The shell is the container's first process: one that handles no signals would hear none there.
 # The command's output goes to a file, as it does without a container, so whoever watches may come
 # and go; how it ended goes to another, since an engine takes its time to say so.
-SCRIPT = """\
+SCRIPT = f"""\
 log=$1 end=$2; shift 2
-command -v "$1" >/dev/null || { echo none >"$end"; exit 127; }
+[ ! -r {VARIABLES} ] || . {VARIABLES}
+command -v "$1" >/dev/null || {{ echo none >"$end"; exit 127; }}
 "$@" </dev/null >>"$log" 2>&1
 code=$?
 echo $code >"$end"
@@ -40,6 +44,16 @@ class Container:
 
     def start(self) -> None:
         self.engine.call("POST", f"/containers/{self.name}/start")
+
+    def read(self, path: str) -> bytes:
+        """A file in it."""
+        data = self.engine.call("GET", f"/containers/{self.name}/archive", raw=True, path=path)
+        with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+            for entry in tar:
+                file = tar.extractfile(entry)
+                if file is not None:
+                    return file.read()
+        return b""
 
     def state(self) -> Optional[Dict[str, Any]]:
         """As the engine shows it; None if there is no such container."""

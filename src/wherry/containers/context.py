@@ -34,7 +34,7 @@ class Context:
                     tar.add(self._folder, ".", filter=self._kept)
                 for name, content in self._files.items():
                     entry = tarfile.TarInfo(name)
-                    entry.size, entry.mode = len(content), 0o644
+                    entry.size, entry.mode = len(content), 0o755
                     tar.addfile(entry, io.BytesIO(content))
             file.seek(0)
             yield iter(lambda: file.read(_BLOCK), b"")

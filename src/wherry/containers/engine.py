@@ -39,16 +39,24 @@ class Engine:
             return False
 
     def call(
-        self, method: str, path: str, body: Body = None, *, patient: bool = False, **query: Any
+        self,
+        method: str,
+        path: str,
+        body: Body = None,
+        /,
+        *,
+        patient: bool = False,
+        raw: bool = False,
+        **query: Any,
     ) -> Any:
-        """What it answers, parsed; ``EngineError`` if it does not do it.
+        """What it answers, parsed unless ``raw``; ``EngineError`` if it does not do it.
 
         With ``patient`` the answer may take for ever.
         """
         patience_s = None if patient else _ANSWER_S
         connection, reply = self._send(method, path, body, query, {}, patience_s)
         try:
-            return _parsed(reply.read())
+            return reply.read() if raw else _parsed(reply.read())
         except (OSError, http.client.HTTPException) as error:
             raise self._silent(error) from None
         finally:

@@ -7,14 +7,16 @@ import fcntl
 import hashlib
 import json
 import os
+from collections import deque
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
+from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, Optional
 
 from .context import Context
 from .engine import Engine
 from .error import ContainerError, EngineError, is_full_disk
 
 BUILT = "wherry-environment"
+_REMEMBERED = 60
 
 Tell = Callable[[str], None]
 
@@ -36,6 +38,7 @@ class Images:
         self._called = called
         self._locks = locks
         self._tell = tell
+        self._last: Deque[str] = deque(maxlen=_REMEMBERED)
 
     def find(self, name: str) -> Optional[Image]:
         try:
@@ -106,6 +109,7 @@ class Images:
                 raise EngineError(200, str(trouble))
             line = progress_line(said)
             if line:
+                self._last.extend(line.splitlines())
                 self._tell(line)
 
     @contextmanager
@@ -141,6 +145,9 @@ class Images:
     def _not_built(self, why: str) -> ContainerError:
         if is_full_disk(why):
             return self._full("build the image")
+        told = explanation(self._last)
+        if told:
+            return ContainerError(told)
         return ContainerError(
             f"the image of {self._called} cannot be built on {_node()}: {_one_line(why)}; "
             "the output of its steps is in azureml-logs/20_image_build_log.txt"
@@ -169,6 +176,13 @@ def built_name(key: str) -> str:
 def key_of(*parts: Any) -> str:
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def explanation(lines: Iterable[str]) -> str:
+    """What the builder of packages said last, if it was that it cannot."""
+    text = "\n".join(lines)
+    _, found, rest = text.partition("error: environment ")
+    return f"environment {rest.strip()}" if found else ""
 
 
 def progress_line(said: Mapping[str, Any]) -> str:

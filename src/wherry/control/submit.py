@@ -8,11 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from wherry.core.environments import unprepared
 from wherry.core.errors import (
     ComputeTargetException,
     NotFoundError,
-    RunConfigurationException,
     UserErrorException,
     WherryError,
 )
@@ -157,7 +155,6 @@ def check(plane: Plane, spec: RunSpec, *, dry_run: bool = False) -> Any:
             f"the script {spec.script!r} is not in the snapshot",
             hint="script is a path inside source_directory; an ignore file may leave it out",
         )
-    _check_environment(spec)
     if isinstance(driver, Preflight):
         prepared = spec.environment.specification is not None
         interpreter = None if prepared else spec.environment.interpreter_path or None
@@ -169,17 +166,6 @@ def check(plane: Plane, spec: RunSpec, *, dry_run: bool = False) -> Any:
                 "shows what there is",
             )
     return driver
-
-
-def _check_environment(spec: RunSpec) -> None:
-    wanted = spec.environment
-    what = unprepared(wanted.specification) if wanted.specification is not None else ""
-    if what:
-        raise RunConfigurationException(
-            f"environment {wanted.name or 'unnamed'!r} asks for {what}, which this version cannot "
-            "prepare",
-            hint="name an interpreter that has what the script needs",
-        )
 
 
 def _insert(

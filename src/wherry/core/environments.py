@@ -92,12 +92,6 @@ def needs_container(spec: Fields) -> bool:
     return bool((spec.get("docker") or {}).get("enabled"))
 
 
-def unprepared(spec: Fields) -> str:
-    """What the specification asks for that a node cannot prepare yet; empty if it can."""
-    both = needs_container(spec) and not is_user_managed(spec)
-    return "packages to be installed in a container" if both else ""
-
-
 def content_hash(spec: Fields) -> str:
     """What gets installed, as a SHA-256: the same for all specifications that mean the same."""
     content = {"python": _python_content(spec), "docker": _docker_content(spec)}

@@ -272,7 +272,8 @@ class _Attempt:
         self._folder.keep_exit()
         self._signals.on_ask = self._hurry
         self._courier.finalizing()
-        warnings = [*self._ready.notices, *self._sweeper.finish()]
+        notices = self._box.notices if self._box is not None else self._ready.notices
+        warnings = [*notices, *self._sweeper.finish()]
         self._courier.finish({**record, "warnings": warnings})
         while not self._courier.done:
             self._signals.wait(_HEARTBEAT_S)

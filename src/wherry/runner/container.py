@@ -6,19 +6,24 @@ import _thread
 import os
 import select
 
+from wherry.builds import BuildError, default_root
+from wherry.builds.cache import Cache
+from wherry.builds.talk import Talk
+from wherry.builds.uv import find_uv
 from wherry.containers import gpus, note
 from wherry.containers.container import NO_PROGRAM, Container, status_of
 from wherry.containers.context import Context
 from wherry.containers.engine import Engine, find
 from wherry.containers.error import ContainerError, EngineError
 from wherry.containers.images import Image, Images, key_of
+from wherry.containers.packages import BUILT, package_files
 from wherry.containers.request import Request
 
 from .environment import command_environment
 from .evidence import machine_kills
 from .folder import Folder, tell
-from .light import TYPE_CHECKING, signal, suppress
-from .preparation import BuildLog
+from .light import TYPE_CHECKING, loads, signal, suppress
+from .preparation import BuildLog, keep_lock, to_be_made
 from .process import Command, Signals, missing_script
 from .rescue import marked
 from .tree import mark_of, processes, send
@@ -51,6 +56,8 @@ class Box:
         self._fetch = fetch
         self._spec: Dict[str, Any] = manifest["environment"]
         self._docker: Dict[str, Any] = self._spec["docker"]
+        self._packages = to_be_made(manifest)
+        self.notices: List[str] = []
         self._called = f"environment {self._spec.get('name') or 'unnamed'!r}"
         self._engine: Engine
         self._image: Image
@@ -78,6 +85,8 @@ class Box:
             body = self._request(library).body()
             note.write(self._folder.path, container, str(self._manifest["attempt_id"]))
             container.create(body)
+            if self._packages:
+                self._keep_lock(container)
             kills = machine_kills()
             container.start()
         except _TROUBLE as error:
@@ -90,14 +99,35 @@ class Box:
         if self._command is not None:
             self._command.remove()
 
+    def _keep_lock(self, container: Container) -> None:
+        built = loads(container.read(BUILT).decode())
+        self.notices = list(built.get("notices") or [])
+        if built.get("lock"):
+            keep_lock(built["lock"], self._folder.files)
+
     def _have_image(self) -> Image:
         cache = os.environ.get("WHERRY_CACHE") or os.path.expanduser("~/.cache/wherry")
         images = Images(self._engine, self._called, f"{cache}/images", self._tell)
         registry = self._docker.get("registry") or {}
         if self._docker.get("image"):
-            return images.pull(str(self._docker["image"]), registry)
-        parts = [self._docker.get(name) for name in ("dockerfile", "context", "platform")]
-        return images.build(self._context, registry, key_of(*parts))
+            base = images.pull(str(self._docker["image"]), registry)
+        else:
+            parts = [self._docker.get(name) for name in ("dockerfile", "context", "platform")]
+            base = images.build(self._context, registry, key_of(*parts))
+        if not self._packages:
+            return base
+        python = self._spec["python"]
+        key = key_of(base.id, {k: v for k, v in python.items() if k not in ("lines", "file")})
+        return images.build(lambda: self._package_context(base), {}, key)
+
+    def _package_context(self, base: Image) -> Context:
+        library = os.path.abspath(__file__).rpartition("/wherry/runner/")[0]
+        try:
+            uv = find_uv(Cache(default_root()), Talk(self._log.write, self._say, None))
+        except BuildError as error:
+            raise ContainerError(error.text()) from None
+        files = package_files(base.id.rpartition(":")[2], self._spec, library, uv)
+        return Context("", files, self._folder.path)
 
     def _context(self) -> Context:
         """The build context's snapshot, if there is one, and the Dockerfile's text, if given."""

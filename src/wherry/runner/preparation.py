@@ -107,11 +107,11 @@ def make_ready(
     finally:
         output.close()
     if prepared.lock:
-        _keep(prepared.lock, folder.files)
+        keep_lock(prepared.lock, folder.files)
     return Ready(prepared.variables, prepared.interpreter, prepared.notices, prepared.use.fileno())
 
 
-def _keep(lock: Dict[str, Any], files: str) -> None:
+def keep_lock(lock: Dict[str, Any], files: str) -> None:
     """What was installed, to the last digit, goes into the run's files."""
     try:
         os.makedirs(f"{files}/environment", exist_ok=True)

@@ -50,21 +50,6 @@ def is_plain(
     return environment.python.user_managed_dependencies and not wanted
 
 
-def check(
-    environment: wherry.Environment, container: Optional[wherry.DockerConfiguration] = None
-) -> None:
-    """Refuse what this version cannot prepare, before anything is sent."""
-    if is_plain(environment, container):
-        return
-    what = environments.unprepared(specification(environment, container))
-    if what:
-        raise RunConfigurationException(
-            f"{_called(environment)} asks for {what}, which this version cannot prepare",
-            hint="set environment.python.interpreter_path to a Python that has what the script "
-            "needs",
-        )
-
-
 def interpreter_of(environment: wherry.Environment) -> str:
     """The interpreter that the environment means, as a path where it can be known here.
 

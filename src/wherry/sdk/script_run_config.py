@@ -10,7 +10,7 @@ from ..core.errors import RunConfigurationException, UserErrorException
 from ..core.nearest import suggest
 from ..core.resources import Resources
 from .environment import Environment
-from .environment_spec import check, interpreter_of, is_plain, specification
+from .environment_spec import interpreter_of, is_plain, specification
 from .run_configuration import DockerConfiguration, RunConfiguration
 
 
@@ -136,7 +136,6 @@ def _with(config: Optional[RunConfiguration], overrides: Mapping[str, Any]) -> R
 
 def _check_supported(config: ScriptRunConfig) -> None:
     run_config = config.run_config
-    check(run_config.environment, run_config.docker)
     if config.distributed_job_config is not None or run_config.node_count != 1:
         raise _unsupported("more than one node")
     if str(run_config.framework).lower() != "python":

@@ -35,7 +35,6 @@ from wherry.core import environments as core
 from wherry.core.errors import (
     ConflictError,
     NotFoundError,
-    RunConfigurationException,
     from_problem,
 )
 from wherry.core.placement import Placement
@@ -215,7 +214,6 @@ def test_secrets_are_sealed(plane: Plane) -> None:
 def test_a_password_of_a_runs_registry_is_sealed(
     plane: Plane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(submit, "unprepared", lambda spec: "")
     snapshot = add_snapshot(plane, {"train.py": b"1"})
     docker = {"enabled": True, "image": "a", "registry": {"address": "r", "password": SECRET}}
     fields = run_fields(snapshot, environment={"specification": {"docker": docker}})
@@ -226,19 +224,6 @@ def test_a_password_of_a_runs_registry_is_sealed(
     assert hidden["environment"]["specification"]["docker"]["registry"]["password"] == "(hidden)"
     clear = sealing.opened(plane.secret, run.id, kept)
     assert clear["environment"]["specification"]["docker"] == docker
-
-
-def test_what_cannot_be_prepared_yet_is_refused(plane: Plane) -> None:
-    snapshot = add_snapshot(plane, {"train.py": b"1"})
-    both = {**conda("numpy"), "docker": {"enabled": True, "image": "a"}}
-    fields = run_fields(snapshot, environment={"name": "boxed", "specification": both})
-    said = "environment 'boxed' asks for packages to be installed in a container, which this"
-    with pytest.raises(RunConfigurationException, match=said):
-        submit.submit(plane, "w", fields, "me")
-    with pytest.raises(RunConfigurationException, match=f"run 0: {said}"):
-        submit_many(plane, "w", [fields], "me")
-    with pytest.raises(RunConfigurationException, match=said):
-        submit.plan(plane, "w", fields)
 
 
 def watched(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Launch], Any]:
@@ -258,7 +243,6 @@ def watched(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Launch]
 def test_a_run_keeps_what_its_reference_meant(
     plane: Plane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(submit, "unprepared", lambda spec: "")
     launched, driver = watched(plane, monkeypatch)
     register(plane, specification={**conda("numpy"), "variables": {"A": "1", "B": "1"}})
     snapshot = add_snapshot(plane, {"train.py": b"1"})

@@ -17,7 +17,6 @@ from wherry.core.environments import (
     needs_container,
     parse,
     place_of,
-    unprepared,
 )
 from wherry.core.errors import UserErrorException
 from wherry.core.requirements import conda_name, conda_problem, pip_name, pip_problem
@@ -45,11 +44,6 @@ def test_kinds() -> None:
     image = parse({"docker": {"enabled": True, "image": "python:3.11"}})
     assert needs_container(image)
     assert is_user_managed(image)
-    assert unprepared(image) == ""
-    both = parse({**image, "python": {"conda": {"dependencies": ["numpy"]}}})
-    assert unprepared(both) == "packages to be installed in a container"
-    assert unprepared(spec()) == ""
-    assert unprepared(parse({})) == ""
     assert not needs_container(parse({"docker": {"enabled": False, "image": "x"}}))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from wherry import Experiment, Run, ScriptRunConfig, UserErrorException, Workspace
-from wherry.core.errors import NotFoundError, RunConfigurationException, ServerUnavailableError
+from wherry.core.errors import NotFoundError, ServerUnavailableError
 from wherry.sdk import client as client_module
 from wherry.sdk import submission
 from wherry.sdk.settings import load
@@ -278,18 +278,6 @@ def test_a_plan_stores_nothing(
     plan = experiment.plan(config)
     assert plan["argv"] == ["train.py"]
     assert (fake.runs, fake.snapshots) == ({}, {})
-
-
-def test_packages_in_containers_are_refused_in_one_sentence(
-    experiment: Experiment, config: ScriptRunConfig, fake: FakeServer
-) -> None:
-    fake.requests.clear()
-    config.run_config.environment.docker.enabled = True
-    config.run_config.environment.docker.base_image = "python:3.11-slim"
-    config.run_config.environment.python.conda_dependencies.add_conda_package("numpy")
-    with pytest.raises(RunConfigurationException, match="a container, which this version cannot"):
-        experiment.submit(config)
-    assert fake.requests == []
 
 
 def test_runs_newest_first(
