@@ -60,9 +60,14 @@ def main(
     return _Attempt(folder, manifest, library, signals, pipe).run()
 
 
-def rescue(path: str, library: str, manifest_text: Optional[str] = None) -> None:
+def rescue(
+    path: str,
+    library: str,
+    manifest_text: Optional[str] = None,
+    signals: Optional[process.Signals] = None,
+) -> None:
     """Bring home what the attempt left whose runner is gone."""
-    signals = process.Signals()
+    signals = signals or process.Signals()
     folder = Folder(path, manifest_text)
     try:
         manifest = folder.manifest()

@@ -179,7 +179,7 @@ class _Runner:
         manifest = request["files"]["manifest.json"]
         if request.get("rescue"):
             self._come_up()
-            rescue(folder, self._library, manifest)
+            rescue(folder, self._library, manifest, signals)
             return False
         over = main(folder, self._library, manifest, PIPE, self._come_up, signals)
         for name in request["env"]:
