@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import compileall
 import sys
+from pathlib import Path
 
+import wherry
 from benchmarks import (
     clients,
     containers,
@@ -37,6 +40,8 @@ def main(names: list[str]) -> int:
             f"there is no benchmark {unknown[0]!r}; there are {', '.join(PARTS)}", file=sys.stderr
         )
         return 2
+    # As in an installed package, also where Python is told to write no bytecode.
+    compileall.compile_dir(Path(wherry.__file__).parent, quiet=1)
     found: list[Row] = []
     for name in names or PARTS:
         print(f"measuring {name} ...", file=sys.stderr)

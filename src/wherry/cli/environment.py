@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     ],
 )
 def environment() -> None:
-    """Register, list, show, build, lock and prune environments.
+    """Register, build and prune environments.
 
     An environment says what a run needs: an interpreter, conda and pip packages, a container. It
     has a name; each content of it is a version, which never changes. Those that begin with Wherry-

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Union
 
 import wherry  # the lazy surface: see run.py
 
 from ..core.environments import LATEST, check_version, parse_reference
 from ..core.errors import UserErrorException
 from ..core.ids import check_name
-from . import environment_directory, environment_sources
 from .client import quote
 from .conda_dependencies import CondaDependencies
 from .console import say
@@ -22,8 +21,15 @@ from .environment_sections import (
     SparkSection,
 )
 from .environment_spec import fill, kept, specification
+from .late import Late
 from .section import Section
 from .values import texts
+
+if TYPE_CHECKING:
+    from . import environment_directory, environment_sources
+else:
+    environment_directory = Late("environment_directory")
+    environment_sources = Late("environment_sources")
 
 
 class Environment(Section):

@@ -155,7 +155,7 @@ def _fields(config: wherry.RunConfiguration, environment: Any) -> Dict[str, Any]
     head = fields_of(config, _HEAD)
     head["target"] = str(getattr(config.target, "name", config.target) or "local")
     docker = config.docker if config.docker is not None else wherry.DockerConfiguration()
-    others = dict(config._others)
+    others = {**OTHERS, **config._others}
     return {
         **head,
         "environment": environment,

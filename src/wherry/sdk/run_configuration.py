@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Union
 
 from ..core.resources import Resources
-from . import run_config_file
 from .environment import Environment
+from .late import Late
 from .section import Section
+
+if TYPE_CHECKING:
+    from . import run_config_file
+else:
+    run_config_file = Late("run_config_file")
 
 
 class HistoryConfiguration(Section):
@@ -78,7 +83,7 @@ class RunConfiguration(Section):
         self.resources: Any = Resources()
         self.auto_prepare_environment: Optional[bool] = None
         self.prepare_environment: Optional[bool] = None
-        self._others: Dict[str, Any] = dict(run_config_file.OTHERS)
+        self._others: Dict[str, Any] = {}
         self._seal()
 
     def save(

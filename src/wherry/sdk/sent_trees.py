@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import time
-import uuid
 from typing import Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from .scout import identity
@@ -62,7 +61,7 @@ class SentTrees:
 
     def put(self, directory: str, tree: SentTree) -> None:
         path = self._path(directory)
-        part = f"{path}.{os.getpid()}.{uuid.uuid4().hex[:8]}"
+        part = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
         with contextlib.suppress(OSError):
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             with open(part, "x", encoding="ascii") as file:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import uuid
 from contextlib import ExitStack
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, TypeVar
 
@@ -95,7 +94,7 @@ class Source:
     """A folder that runs are made from: captured, and git asked about it. Use it in a ``with``."""
 
     def __init__(self, folder: str, specs: Sequence[Mapping[str, Any]], settings: Settings) -> None:
-        keys = [spec.get("submission_key") or uuid.uuid4().hex for spec in specs]
+        keys = [spec.get("submission_key") or os.urandom(16).hex() for spec in specs]
         self._specs = [{**spec, "submission_key": key} for spec, key in zip(specs, keys)]
         scripts = sorted({spec["script"] for spec in specs if spec.get("script")})
         self._git = GitFacts(folder)
@@ -251,7 +250,7 @@ def _read(path: str) -> List[str]:
 
 def _replace(path: str, words: List[str]) -> None:
     """What cannot be remembered is forgotten: this is a cache."""
-    part = f"{path}.{os.getpid()}.{uuid.uuid4().hex[:8]}"
+    part = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         with open(part, "w", encoding="ascii") as file:
