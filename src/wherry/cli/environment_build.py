@@ -118,9 +118,9 @@ def prune(
     everything: bool,
     target: str,
 ) -> None:
-    """Remove environments from a target's machine. They can be made again.
+    """Remove environments from a target's machine.
 
-    What a run uses at the moment always stays. Without this command, environments that were not
+    They can be made again. What a run uses at the moment always stays. Without this command, environments that were not
     used for longest go when all of them take more than the setting environments_limit.
     """
     words = ["--all"] if everything else []
