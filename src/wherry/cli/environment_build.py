@@ -120,8 +120,9 @@ def prune(
 ) -> None:
     """Remove environments from a target's machine.
 
-    They can be made again. What a run uses at the moment always stays. Without this command, environments that were not
-    used for longest go when all of them take more than the setting environments_limit.
+    They can be made again. What a run uses at the moment always stays. Without this command,
+    environments that were not used for longest go when all of them take more than the setting
+    environments_limit.
     """
     words = ["--all"] if everything else []
     words += ["--older-than", older_than] if older_than else []
