@@ -75,6 +75,18 @@ class Podman:
     def __call__(self, *words: str, data: bytes | None = None) -> str:
         return _output(self.argv(*words), self.environment, data)
 
+    def left_after(self, seconds: float) -> str:
+        """The containers that do not go away by themselves; removed, so that no other test meets
+        them.
+        """
+        give_up_at = time.monotonic() + seconds
+        while left := self("ps", "--all", "--format", "{{.Names}} {{.Status}} {{.Labels}}"):
+            if time.monotonic() >= give_up_at:
+                self("rm", "--all", "--force")
+                break
+            time.sleep(0.05)
+        return left
+
     def serve(self) -> subprocess.Popen[bytes]:
         argv = self.argv("system", "service", "--time=0", self.host)
         process = subprocess.Popen(argv, env=self.environment, stderr=subprocess.DEVNULL)

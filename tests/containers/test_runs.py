@@ -86,7 +86,8 @@ def node(podman: Podman, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     monkeypatch.setenv("DOCKER_HOST", podman.host)
     monkeypatch.setenv("WHERRY_CACHE", str(tmp_path / "cache"))
     yield Node(tmp_path / "nodes")
-    until(lambda: podman("ps", "--all", "--format", "{{.Names}}") == "")
+    left = podman.left_after(_PATIENCE_S)
+    assert left == "", f"a container is left: {left}"
 
 
 def test_a_command_in_a_given_image(node: Node) -> None:
