@@ -42,6 +42,17 @@ def test_built_locked_and_pruned(home: Home, monkeypatch: pytest.MonkeyPatch) ->
     assert "1 environment removed" in gone.stderr
 
 
+def test_a_build_that_fails_names_the_line_and_its_log(home: Home) -> None:
+    (home.folder / "train.py").write_text("pass")
+    (home.folder / "pins.txt").write_text("six==1.4.0\npython-dateutil==2.9.0\n")
+    done = wherry(home, "run", "--environment", "pins.txt", "train.py")
+    assert done.returncode == 3
+    assert "pins.txt, line" in done.stderr
+    log = done.stderr.strip().rpartition("hint: all of its output: wherry ")[2].split()
+    assert log[:2] == ["logs", "--build"]
+    assert "unsatisfiable" in wherry(home, *log).stdout
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -46,7 +46,8 @@ def conclude(session: Session, record: Dict[str, Any], *, shown: bool) -> None:
     if record["status"] == "Completed":
         session.say(f"run {record['id']} completed in {duration(record)}")
         return
-    hint = f"all of its output: wherry logs {record['id']}"
+    build = "--build " if _failed_to_build(record) else ""
+    hint = f"all of its output: wherry logs {build}{record['id']}"
     raise Failure(
         verdict(session, record, tail=not shown),
         hint=None if record["status"] == "Canceled" else hint,
@@ -57,6 +58,12 @@ def conclude(session: Session, record: Dict[str, Any], *, shown: bool) -> None:
 def seen_on_stdout() -> bool:
     """Whether who reads the errors has the output, too: not where only that goes to a file."""
     return sys.stdout.isatty() or not sys.stderr.isatty()
+
+
+def _failed_to_build(record: Dict[str, Any]) -> bool:
+    """Whether the build of its environment is all that it has to show."""
+    environment = (record.get("spec") or {}).get("environment") or {}
+    return record.get("reason") == "SetupFailed" and bool(environment.get("specification"))
 
 
 class Output:

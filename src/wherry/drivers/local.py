@@ -351,10 +351,12 @@ def _own_environment() -> dict[str, str]:
 
 
 def _runner(folder: Path) -> int | None:
-    """The process id of the attempt's runner while it lives and has to do with the attempt."""
-    if (_read_json(folder / "exit.json") or {}).get("handed_over"):
-        return None
-    for name in ("started", "spawned"):
+    """The process id of the attempt's runner while it lives and has to do with the attempt.
+
+    One that handed it over has not any more; one that was started to rescue it has.
+    """
+    handed_over = (_read_json(folder / "exit.json") or {}).get("handed_over")
+    for name in ("spawned",) if handed_over else ("started", "spawned"):
         facts = _read_json(folder / name) or {}
         pid, identity = facts.get("pid"), facts.get("identity")
         if isinstance(pid, int) and pid > 0 and identity and processes.identity(pid) == identity:

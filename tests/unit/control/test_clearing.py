@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
-from tests.unit.control.test_reconciler import Clock, World, clock
+from tests.unit.control.test_reconciler import World, clock, world
 from wherry.control.reports import report
 
-__all__ = ["clock"]
-
-
-@pytest.fixture
-def world(tmp_path: Path, clock: Clock) -> Iterator[World]:
-    world = World(tmp_path / "home", clock)
-    yield world
-    world.plane.close()
+__all__ = ["clock", "world"]
 
 
 def ended(world: World) -> str:

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
-from tests.unit.control.test_reconciler import Clock, World, clock
+from tests.unit.control.test_reconciler import World, clock, world
 from wherry.control import files, run_logs, runs
 from wherry.control.reports import append_log, report
 from wherry.control.run_logs import BUILD_LOG, STD_LOG
 
-__all__ = ["clock"]
-
-
-@pytest.fixture
-def world(tmp_path: Path, clock: Clock) -> Iterator[World]:
-    world = World(tmp_path / "home", clock)
-    yield world
-    world.plane.close()
+__all__ = ["clock", "world"]
 
 
 def test_a_build_log_is_a_file_of_the_run_once_there_is_one(world: World) -> None:

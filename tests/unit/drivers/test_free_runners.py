@@ -33,7 +33,8 @@ class Node:
 
     def start(self, *command: str, **env: str) -> Handle:
         attempt = warm([*command], f"a{next(self._numbers)}", server="http://127.0.0.1:9")
-        return self.driver.submit(dataclasses.replace(attempt, env=env))
+        self.last = dataclasses.replace(attempt, env=env)
+        return self.driver.submit(self.last)
 
     def folder(self, handle: Handle) -> Path:
         return self.root / str(json.loads(handle)["attempt"])
@@ -93,6 +94,17 @@ def test_one_whose_runner_went_on_has_ended(node: Node) -> None:
     assert look(node.driver, second).phase is Phase.RUNNING
     node.driver.cancel(second, force=True)
     assert look(node.driver, second).phase is Phase.EXITED
+
+
+def test_one_that_was_handed_over_in_vain_is_rescued_by_one(node: Node) -> None:
+    """As when the server died before it had read the line. The rescuer cannot reach it either."""
+    handle = node.handed_over("/bin/true")
+    assert node.driver.rescue(node.last)
+    until(lambda: look(node.driver, handle).phase is Phase.RUNNING)
+    assert node.driver.rescue(node.last)
+    assert (node.folder(handle) / "rescues").read_bytes() == b"+"
+    node.driver.cancel(handle, force=True)
+    assert look(node.driver, handle).phase is Phase.EXITED
 
 
 def test_a_signal_that_was_meant_for_the_one_before_changes_nothing(node: Node) -> None:
