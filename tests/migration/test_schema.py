@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
 from datetime import UTC, datetime
@@ -117,6 +118,34 @@ def test_an_older_database_keeps_what_it_holds(database_url: str) -> None:
         present = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     assert present == migration.HEAD
     database.close()
+
+
+def test_runs_of_the_version_before_hold_on_to_their_build_contexts(database_url: str) -> None:
+    database = Database(database_url)
+    _clear(database)
+    migration.migrate(database, "0005")
+    docker = {"environment": {"specification": {"docker": {"context": "c" * 64}}}}
+    specs = ["NULL", "null", '{"script": "a.py"}', json.dumps(docker)]
+    with database.write() as connection:
+        connection.execute(text("INSERT INTO workspaces VALUES ('1', 'lab', '', '{}', 5)"))
+        connection.execute(
+            text("INSERT INTO experiments VALUES ('2', '1', 'e', '', '{}', 5, NULL, 6)")
+        )
+        for number, spec in enumerate(specs):
+            row = {"id": f"e_17_{number}", "number": number, "spec": spec}
+            connection.execute(_OLD_RUN, {**row, "spec": None if spec == "NULL" else spec})
+    migration.migrate(database)
+    with database.read() as connection:
+        query = text("SELECT context_id FROM runs ORDER BY number")
+        assert connection.execute(query).scalars().all() == [None, None, None, "c" * 64]
+    database.close()
+
+
+_OLD_RUN = text(
+    "INSERT INTO runs (id, workspace_id, experiment_id, root_id, number, display_name, description,"
+    " status, message, cpu, memory_bytes, gpu, submitted_by, submitted_at, attempt_count, version,"
+    " spec) VALUES (:id, '1', '2', 'r', :number, '', '', 'Queued', '', 0, 0, 0, '', 5, 0, 0, :spec)"
+)
 
 
 def test_a_filled_database_of_the_version_before_knows_how_its_runs_ended(

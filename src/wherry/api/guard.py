@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from wherry.control.plane import Plane
-from wherry.control.submit import context_of
 from wherry.core.errors import ForbiddenError
 from wherry.store import runs
 
@@ -76,7 +75,7 @@ def _check(plane: Plane, who: Who, caller: Caller, wanted: Mapping[str, str]) ->
                 )
         elif who is Who.SNAPSHOT:
             run = runs.get(connection, run_id)
-            if wanted["snapshot_id"] not in (run.snapshot_id, context_of(run.spec or {})):
+            if wanted["snapshot_id"] not in (run.snapshot_id, run.context_id):
                 raise ForbiddenError(f"run {run_id} does not use this snapshot")
         elif runs.get(connection, run_id).workspace != wanted["workspace"]:
             raise ForbiddenError(

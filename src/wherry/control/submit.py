@@ -121,16 +121,15 @@ def _known(connection: Connection, workspace: Workspace, spec: RunSpec) -> Run |
 def check_snapshots(connection: Connection, workspace: Workspace, spec: RunSpec) -> None:
     """Its source, and what its image is built from."""
     check_snapshot(connection, workspace, spec.snapshot_id)
-    context = context_of(spec.to_dict())
+    context = context_of(spec)
     if context:
         check_snapshot(connection, workspace, context)
 
 
-def context_of(spec: Mapping[str, Any]) -> str | None:
+def context_of(spec: RunSpec) -> str | None:
     """The snapshot that the image of a run's environment is built from."""
-    environment = (spec.get("environment") or {}).get("specification") or {}
-    context: str | None = (environment.get("docker") or {}).get("context")
-    return context
+    docker = (spec.environment.specification or {}).get("docker") or {}
+    return docker.get("context") or None
 
 
 def check_snapshot(connection: Connection, workspace: Workspace, snapshot_id: str) -> None:
@@ -210,6 +209,7 @@ def new_row(
         "memory_bytes": spec.resources.memory_bytes,
         "gpu": spec.resources.gpu,
         "snapshot_id": spec.snapshot_id,
+        "context_id": context_of(spec),
         "submission_key": spec.submission_key,
         "submitted_by": who[:255],
         "submitted_at": now,

@@ -66,7 +66,7 @@ def _store(
     plane: Plane, workspace: Workspace, specs: Sequence[RunSpec], keys: Sequence[str], who: str
 ) -> list[tuple[str, bool]]:
     with plane.write() as connection:
-        contexts = {context_of(spec.to_dict()) for spec in specs} - {None}
+        contexts = {context_of(spec) for spec in specs} - {None}
         for snapshot_id in {spec.snapshot_id for spec in specs} | contexts:
             check_snapshot(connection, workspace, str(snapshot_id))
         known = runs.with_keys(connection, workspace.id, keys)

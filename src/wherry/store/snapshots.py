@@ -54,11 +54,11 @@ def every_id(connection: Connection) -> set[str]:
 
 def remove_unused(connection: Connection, before: datetime) -> None:
     """Those older than ``before`` that no run and no environment was made from."""
-    used = exists().where(
-        runs.c.snapshot_id == snapshots.c.id, runs.c.workspace_id == snapshots.c.workspace_id
-    )
-    built = exists().where(
-        environments.c.context_id == snapshots.c.id,
-        environments.c.workspace_id == snapshots.c.workspace_id,
-    )
-    connection.execute(delete(snapshots).where(snapshots.c.created_at < before, ~used, ~built))
+    users = (runs.c.snapshot_id, runs.c.context_id, environments.c.context_id)
+    unused = [
+        ~exists().where(
+            column == snapshots.c.id, column.table.c.workspace_id == snapshots.c.workspace_id
+        )
+        for column in users
+    ]
+    connection.execute(delete(snapshots).where(snapshots.c.created_at < before, *unused))

@@ -133,6 +133,7 @@ runs = Table(
     Column("memory_bytes", BigInteger, nullable=False, default=0),
     Column("gpu", Integer, nullable=False, default=0),
     Column("snapshot_id", String(64)),
+    Column("context_id", String(64)),
     Column("submission_key", String(255)),
     Column("submitted_by", String(255), nullable=False, default=""),
     Column("submitted_at", Timestamp, nullable=False),
@@ -165,6 +166,7 @@ def _partial(name: str, condition: str, *columns: str) -> None:
 _partial("ix_runs_listed", "parent_id IS NULL AND archived_at IS NULL", "workspace_id", "seq")
 _partial("ix_runs_archived", "archived_at IS NOT NULL", "workspace_id", "seq")
 _partial("ix_runs_open", "ended_at IS NULL", "status")
+_partial("ix_runs_context_id", "context_id IS NOT NULL", "context_id")
 _partial("ix_runs_canceling", "cancel_requested_at IS NOT NULL", "workspace_id", "status", "seq")
 _partial("ix_runs_canceling_on", "cancel_requested_at IS NOT NULL", "target", "status", "seq")
 

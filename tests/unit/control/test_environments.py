@@ -296,6 +296,28 @@ def test_a_build_context_is_kept_as_long_as_its_environment(plane: Plane) -> Non
     assert unused not in kept
 
 
+def test_a_build_context_is_kept_as_long_as_a_run_of_it(plane: Plane) -> None:
+    """Though the environment was never registered: the run may wait in a queue for days."""
+    source = add_snapshot(plane, {"train.py": b"1"})
+    one, other = (add_snapshot(plane, {"Dockerfile": text}) for text in (b"FROM a", b"FROM b"))
+
+    def asked(context: str) -> dict[str, Any]:
+        docker = {"enabled": True, "dockerfile": "FROM a", "context": context}
+        return run_fields(source, environment={"specification": {"docker": docker}})
+
+    run, _ = submit.submit(plane, "w", asked(one), "me")
+    submit_many(plane, "w", [asked(other)], "me")
+    garbage.collect(plane, spared=timedelta(seconds=-1))
+    assert plane.blobs.has(one)
+    assert plane.blobs.has(other)
+    runs.cancel(plane, run.id)
+    Reconciler(plane, "local", plane.drivers["local"]).tick()
+    runs.remove(plane, run.id)
+    garbage.collect(plane, spared=timedelta(seconds=-1))
+    assert not plane.blobs.has(one)
+    assert plane.blobs.has(other)
+
+
 def test_a_run_reaches_the_build_context_of_its_image(api: TestClient, plane: Plane) -> None:
     source, context, other = (
         add_snapshot(plane, {"train.py": text}) for text in (b"1", b"FROM a", b"FROM b")
