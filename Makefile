@@ -48,8 +48,8 @@ drills: setup  ## processes die, disks fill, networks break; in a few minutes
 chaos: setup system  ## the same as a campaign of hours; SEED=N repeats one; JOBS=N at once, SHARE=0.1 of it
 	@.venv/bin/python -m chaos $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(SHARE),--share $(SHARE))
 
-installs: setup  ## large and old environments from the real package index; in a minute
-	@.venv/bin/python -m pytest -q -m installs --timeout 600 tests/builds
+installs: setup system  ## large and old environments from the real package index; in minutes
+	@.venv/bin/python -m pytest -q -m installs --timeout 600 tests/builds tests/e2e
 
 bench: setup  ## speed and memory, as ratios
 	@.venv/bin/python -m benchmarks
