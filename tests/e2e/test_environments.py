@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.builds.index import Index, serve
 from tests.homes import Home, wait_until
 from wherry import CondaDependencies, Environment, Run, Workspace
 
@@ -113,3 +116,20 @@ def test_one_that_is_being_made_can_be_canceled(home: Home) -> None:
         wait_until(lambda: run.get_status() == "Preparing")
         run.cancel()
         wait_until(lambda: run.get_status() == "Canceled")
+
+
+def test_a_runner_killed_while_it_prepares_costs_an_attempt_not_the_run(home: Home) -> None:
+    with serve(Index()) as index:
+        index.add("only_here", "1.0", source="WORD = 'at last'")
+        index.let_go.clear()
+        wanted = environment(f"--index-url {index.url}/simple", "only_here")
+        run = home.submit("import only_here; print(only_here.WORD)", environment=wanted)
+        wait_until(index.asked.is_set)
+        (folder,) = (home.home / "nodes" / "local").glob("*-*-*")
+        os.kill(json.loads((folder / "started").read_text())["pid"], signal.SIGKILL)
+        index.let_go.set()
+        assert run.wait_for_completion()["status"] == "Completed"
+    assert output(run) == "at last\n"
+    told = [(event["to"], event["reason"]) for event in run.get_events()]
+    assert ("Queued", "RunnerLost") in told
+    assert [to for to, _ in told].count("Running") <= 1

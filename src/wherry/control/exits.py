@@ -32,6 +32,7 @@ def exit_record(fields: Mapping[str, Any]) -> ExitRecord:
         setup_error=None if setup_error is None else clean(str(setup_error), _MAX_TEXT),
         error=error_fields(fields.get("error")),
         lost=fields.get("lost") is True,
+        unstarted=fields.get("unstarted") is True,
         started_at=_moment(fields.get("started_at")),
         ended_at=_moment(fields.get("ended_at")),
         warnings=_sentences(fields.get("warnings")),

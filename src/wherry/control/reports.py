@@ -42,7 +42,7 @@ def report(plane: Plane, attempt_id: str, fields: Mapping[str, Any]) -> dict[str
         if attempt.exit is not None:
             changes.pop("exit", None)
         settled = settle(plane, connection, attempt, changes)
-    if settled.status is not None and settled.status.terminal:
+    if settled.status is Status.QUEUED or (settled.status and settled.status.terminal):
         plane.hint(attempt.target)
     return {"cancel": settled.cancel_requested}
 

@@ -38,15 +38,21 @@ class Settled(NamedTuple):
 def settle(
     plane: Plane, connection: Connection, attempt: Any, changes: Mapping[str, Any]
 ) -> Settled:
-    """Keep what is new about the attempt, and move its run as all that is known calls for."""
+    """Keep what is new about the attempt, and move its run as all that is known calls for.
+
+    An attempt that has ended moves nothing any more: its run may have another one.
+    """
     run = runs.get(connection, attempt.run_id, lock=True)
     cancel_requested = run.cancel_requested_at is not None
     known = SimpleNamespace(**{**attempt._mapping, **changes})
-    decision = decide(Status(run.status), facts(plane, known), cancel_requested=cancel_requested)
+    decision = None
+    if attempt.ended_at is None:
+        seen = facts(plane, known)
+        decision = decide(Status(run.status), seen, cancel_requested=cancel_requested)
     if decision is not None:
         exit = ExitRecord.parse(known.exit) if known.exit else None
         finish(plane, connection, run, decision, exit=exit, detail=known.detail)
-        if decision.status.terminal:
+        if decision.status.terminal or decision.status is Status.QUEUED:
             changes = {**changes, "ended_at": plane.now()}
     if changes:
         attempts.change(connection, attempt.id, changes)
@@ -99,6 +105,7 @@ def _times(
 def facts(plane: Plane, attempt: Any) -> Facts:
     gone = attempt.gone_since is not None
     return Facts(
+        number=attempt.number,
         stage=Stage(attempt.stage) if attempt.stage else None,
         exit=ExitRecord.parse(attempt.exit) if attempt.exit else None,
         phase=Phase(attempt.phase),

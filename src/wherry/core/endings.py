@@ -57,6 +57,8 @@ def _sentence(
         return f"could not be started: {exit.setup_error}"
     if reason is Reason.LAUNCH_REFUSED:
         return f"the target refused to start it: {detail}"
+    if reason is Reason.RUNNER_LOST and exit is not None and exit.unstarted:
+        return "its runner was killed before the command was started; nothing of it was executed"
     if reason is Reason.RUNNER_LOST:
         told = f" ({detail})" if detail else ""
         return (

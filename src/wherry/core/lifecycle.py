@@ -113,6 +113,7 @@ class ExitRecord:
     """What the runner wrote down when the command ended. The only proof of an end.
 
     ``lost``: the runner was killed, and one that came after it did not see how the command ended.
+    ``unstarted``: that one saw besides that the command had not been started, nor ever will be.
     ``warnings``: sentences on what the run left and could not be kept.
     """
 
@@ -124,6 +125,7 @@ class ExitRecord:
     setup_error: Optional[str] = None
     error: Optional[Mapping[str, Any]] = None
     lost: bool = False
+    unstarted: bool = False
     started_at: Optional[float] = None
     ended_at: Optional[float] = None
     warnings: Sequence[str] = ()
@@ -144,13 +146,14 @@ class Observation:
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything known about the current attempt at one moment."""
+    """Everything known about the current attempt, the run's ``number``-th, at one moment."""
 
     stage: Optional[Stage] = None
     exit: Optional[ExitRecord] = None
     phase: Phase = Phase.UNKNOWN
     gone_for_s: float = 0.0
     silent_for_s: float = 0.0
+    number: int = 1
 
 
 @dataclass(frozen=True)
@@ -161,6 +164,7 @@ class Decision:
 
 GONE_GRACE_S = 10.0
 SILENCE_LIMIT_S = 60.0
+MOST_ATTEMPTS = 3
 
 _BY_STAGE = {
     Stage.PREPARING: Status.PREPARING,
@@ -206,7 +210,10 @@ def _wanted(status: Status, facts: Facts, cancel_requested: bool) -> Optional[De
     if facts.exit is not None:
         if facts.exit.lost and cancel_requested:
             return Decision(Status.CANCELED, Reason.CANCELED)
-        return verdict(facts.exit)
+        end = verdict(facts.exit)
+        if end.reason is Reason.RUNNER_LOST and _to_be_tried_again(facts):
+            return Decision(Status.QUEUED, Reason.RUNNER_LOST)
+        return end
     if facts.phase is Phase.GONE:
         if facts.gone_for_s < GONE_GRACE_S:
             return None
@@ -218,3 +225,9 @@ def _wanted(status: Status, facts: Facts, cancel_requested: bool) -> Optional[De
     if facts.silent_for_s > SILENCE_LIMIT_S:
         return Decision(Status.NOT_RESPONDING)
     return Decision(_BY_STAGE[facts.stage])
+
+
+def _to_be_tried_again(facts: Facts) -> bool:
+    """Whether nothing of the user's was executed, as the node has proven and nobody denies."""
+    proven = facts.exit is not None and facts.exit.unstarted
+    return proven and facts.stage in (None, Stage.PREPARING) and facts.number < MOST_ATTEMPTS

@@ -139,7 +139,10 @@ class _Attempt:
         tell("an earlier runner of this attempt was killed; what it left is brought home")
         record = self._folder.exit_record()
         if record is None:
-            self._attend()
+            if self._folder.began():
+                self._attend()
+            else:
+                self._courier.say("the runner that prepared it was killed")
             record = outlive(self._folder, self._manifest, self._signals)
             self._folder.write_exit(record)
         self._finish(record)
@@ -237,6 +240,7 @@ class _Attempt:
         manifest, folder = self._manifest, self._folder
         inherited = {**os.environ, **self._ready.variables}
         env = command_environment(inherited, manifest, folder.path, self._library)
+        self._folder.begin()
         with self._ready.shared():
             return process.start(
                 self._ready.argv(manifest),
@@ -276,7 +280,8 @@ class _Attempt:
         """Send everything. The record is safe by now: who asks to end ends only waiting."""
         self._folder.keep_exit()
         self._signals.on_ask = self._hurry
-        self._courier.finalizing()
+        if not record.get("unstarted"):
+            self._courier.finalizing()
         notices = self._box.notices if self._box is not None else self._ready.notices
         warnings = [*notices, *self._sweeper.finish()]
         self._courier.finish({**record, "warnings": warnings})

@@ -88,6 +88,7 @@ class Box:
             if self._packages:
                 self._keep_lock(container)
             kills = machine_kills()
+            self._folder.begin()
             container.start()
         except _TROUBLE as error:
             _remove(container, self._folder)

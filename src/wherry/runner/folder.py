@@ -34,6 +34,7 @@ class Folder:
         self.runner_log = f"{self.path}/runner.log"
         self.end = f"{self.path}/end"
         self.asked = f"{self.path}/asked"
+        self._begun = f"{self.path}/begun"
         self._exit = f"{self.path}/exit.json"
         self._manifest = manifest
 
@@ -77,6 +78,19 @@ class Folder:
                 os.close(handle)
         except OSError as error:
             tell(f"there is no room for an exit record: {error}")
+
+    def begin(self) -> None:
+        """To be called just before the command is started: the proof that it may have been."""
+        try:
+            os.close(os.open(self._begun, _NEW, 0o600))
+        except OSError as error:
+            raise SetupError(f"the attempt's folder cannot be used: {error}") from None
+
+    def began(self) -> bool:
+        """Whether the command may have been started; a power cut may have cost the proof."""
+        boot = str(_read_object(f"{self.path}/started").get("identity") or "").partition(":")[0]
+        same_boot = boot != "" and _identity().startswith(f"{boot}:")
+        return os.path.exists(self._begun) or not same_boot
 
     def started_at(self) -> Optional[float]:
         """When the first runner began, by its own clock."""

@@ -1,7 +1,8 @@
 """Brings home what an attempt left whose runner was killed: the rest of its log, metrics, files.
 
-The command is never started again. If it still runs, it is watched to its end by what can be seen
-from outside; how it ended nobody knows then, and the record says so.
+The command is never started here. If it still runs, it is watched to its end by what can be seen
+from outside; how it ended nobody knows then, and the record says so. If it was never started, the
+record says that, and the server may give the run another attempt.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def outlive(folder: Folder, manifest: Mapping[str, Any], signals: Signals) -> Di
         record = _outlive_container(folder, manifest, signals)
         if record is not None:
             return record
-    started_at = folder.started_at()
+    began, started_at = folder.began(), folder.started_at()
+    if not began:  # programs of a build that nobody will finish
+        tree.send(marked(str(manifest["attempt_id"])), signal.SIGKILL)
     watch = _Watch(manifest, signals, folder.age_s())
     watch.run()
     return {
@@ -40,8 +43,9 @@ def outlive(folder: Folder, manifest: Mapping[str, Any], signals: Signals) -> Di
         "setup_error": None,
         "error": None,
         "lost": True,
+        "unstarted": not began,
         "warnings": [],
-        "started_at": started_at,
+        "started_at": started_at if began else None,
         "ended_at": time.time(),
     }
 

@@ -17,6 +17,7 @@ from tests.unit.control.crashing import Crash, CrashingWorld, Fuse
 from tests.unit.control.test_reconciler import Clock, World, clock
 from wherry.control import run_logs, runs
 from wherry.control.reports import report
+from wherry.core.lifecycle import ExitRecord
 
 __all__ = ["clock"]
 
@@ -60,12 +61,26 @@ def lost(world: World, run_id: str) -> None:
         world.backend.lose(attempt_id)
 
 
+def unstarted(world: World, run_id: str) -> None:
+    """Its first runner is killed while it prepares; the second one's life is an ordinary one."""
+    attempt = world.attempt(run_id)
+    if attempt.number > 1:
+        reported(world, run_id)
+        return
+    if attempt.id in world.backend.attempts:
+        report(world.plane, attempt.id, {"stage": "preparing"})
+        report(world.plane, attempt.id, {"exit": {"lost": True, "unstarted": True}})
+        world.backend.end(attempt.id, ExitRecord(lost=True, unstarted=True))
+
+
 LIVES: dict[Life, str] = {
     completed: "Completed",
     reported: "Completed",
     stubborn: "Canceled",
     lost: "Failed",
+    unstarted: "Completed",
 }
+TWICE = (unstarted,)
 
 
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: str(life.__name__))
@@ -78,7 +93,7 @@ def test_whenever_the_server_dies_the_run_ends_once_and_right(
         fuse = _die_at(point, world, partial(_live, world, run_id, life))
         assert world.status(run_id) == LIVES[life]
         _live(world, other, completed)
-        _check(world, run_id)
+        _check(world, run_id, attempts=2 if life in TWICE else 1)
         if not fuse.blown:
             break
     assert point > 10
@@ -103,7 +118,7 @@ def _live(world: CrashingWorld, run_id: str, life: Life) -> None:
     for _ in range(20):
         world.tick(5)
         if world.status(run_id) in ENDED:
-            if world.attempt(run_id).released_at is not None:
+            if all(each.released_at is not None for each in world.attempts(run_id)):
                 return
         elif world.status(run_id) != "Queued":
             life(world, run_id)
@@ -194,14 +209,15 @@ def _live_burst(world: CrashingWorld, made: Sequence[str], burst: Burst) -> None
         burst(world, made)
 
 
-def _check(world: CrashingWorld, run_id: str) -> None:
+def _check(world: CrashingWorld, run_id: str, attempts: int = 1) -> None:
     """Started once at most, cleared away, told once each."""
     assert set(world.backend.starts.values()) <= {1}
     assert world.backend.attempts == {}
     made = world.attempts(run_id)
-    assert [each.number for each in made] == [1] or (
+    assert [each.number for each in made] == [*range(1, attempts + 1)] or (
         not made and world.status(run_id) == "Canceled"
     )
     logs = [world.plane.logs.read(run_logs.key(run_id, each.id), 0, 1000) for each in made]
-    assert logs in ([TEXT.encode()], [b""], [])
+    assert logs[-1:] in ([TEXT.encode()], [b""], [])
+    assert not any(logs[:-1])
     assert any(logs) or world.status(run_id) != "Completed"

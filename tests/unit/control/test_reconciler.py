@@ -21,6 +21,7 @@ from wherry.core.resources import Resources
 from wherry.drivers.base import Driver, Handle, Launch
 from wherry.drivers.memory import MemoryBackend, MemoryDriver
 from wherry.store import attempts, leases
+from wherry.store import runs as run_rows
 from wherry.store.listing import Filter
 
 
@@ -526,3 +527,27 @@ def test_a_home_with_a_long_name_can_hold_a_lease(world: World) -> None:
     first = world.plane.owner
     world.plane.settings.home += "x"
     assert world.plane.owner != first
+
+
+def test_an_attempt_that_is_over_does_not_move_its_run(world: World) -> None:
+    run_id = world.submit()
+    world.tick()
+    first = world.attempt(run_id)
+    report(world.plane, first.id, {"stage": "preparing"})
+    over = {"exit": {"lost": True, "unstarted": True}}
+    report(world.plane, first.id, over)
+    assert world.status(run_id) == "Queued"
+    world.tick()
+    second = world.attempt(run_id)
+    assert second.number == 2
+    world.begin(run_id)
+    for late in (over, {"stage": "preparing"}, {"exit": {"exit_code": 1}}):
+        report(world.plane, first.id, late)
+    assert world.status(run_id) == "Running"
+    report(world.plane, second.id, {"exit": {"exit_code": 0}})
+    assert world.status(run_id) == "Completed"
+    with world.plane.database.read() as connection:
+        story = run_rows.history(connection, run_id)
+    (again,) = [each for each in story if each.to_status == "Queued" and each.from_status]
+    assert again.reason == "RunnerLost"
+    assert "killed before the command was started" in again.message

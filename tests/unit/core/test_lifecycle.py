@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from wherry.core.lifecycle import (
     GONE_GRACE_S,
+    MOST_ATTEMPTS,
     SILENCE_LIMIT_S,
     TERMINAL,
     TRANSITIONS,
@@ -132,4 +133,30 @@ def test_a_lost_end_is_a_cancel_if_one_was_asked_for() -> None:
     lost = decide(Status.RUNNING, facts)
     assert lost == Decision(Status.FAILED, Reason.RUNNER_LOST)
     canceled = decide(Status.RUNNING, facts, cancel_requested=True)
+    assert canceled == Decision(Status.CANCELED, Reason.CANCELED)
+
+
+UNSTARTED = ExitRecord(lost=True, unstarted=True)
+AGAIN = Decision(Status.QUEUED, Reason.RUNNER_LOST)
+NOT_AGAIN = Decision(Status.FAILED, Reason.RUNNER_LOST)
+
+
+@pytest.mark.parametrize(
+    ("status", "facts", "decided"),
+    [
+        (Status.PREPARING, Facts(Stage.PREPARING, UNSTARTED), AGAIN),
+        (Status.STARTING, Facts(None, UNSTARTED), AGAIN),
+        (Status.NOT_RESPONDING, Facts(Stage.PREPARING, UNSTARTED, number=2), AGAIN),
+        (Status.PREPARING, Facts(Stage.PREPARING, UNSTARTED, number=MOST_ATTEMPTS), NOT_AGAIN),
+        (Status.PREPARING, Facts(Stage.PREPARING, ExitRecord(lost=True)), NOT_AGAIN),
+        (Status.RUNNING, Facts(Stage.RUNNING, UNSTARTED), NOT_AGAIN),
+        (Status.NOT_RESPONDING, Facts(Stage.RUNNING, UNSTARTED), NOT_AGAIN),
+        (Status.FINALIZING, Facts(Stage.FINALIZING, UNSTARTED), NOT_AGAIN),
+    ],
+)
+def test_what_was_never_started_is_tried_again(
+    status: Status, facts: Facts, decided: Decision
+) -> None:
+    assert decide(status, facts) == decided
+    canceled = decide(status, facts, cancel_requested=True)
     assert canceled == Decision(Status.CANCELED, Reason.CANCELED)
