@@ -48,6 +48,12 @@ if TYPE_CHECKING:
     from .sdk.environment_yaml import load_environment
     from .sdk.experiment import Experiment
     from .sdk.run import Run, get_run
+    from .sdk.run_config_sections import (
+        DataReferenceConfiguration,
+        MpiConfiguration,
+        PyTorchConfiguration,
+        TensorflowConfiguration,
+    )
     from .sdk.run_configuration import DockerConfiguration, RunConfiguration
     from .sdk.script_run_config import ScriptRunConfig
     from .sdk.widgets import RunDetails
@@ -62,6 +68,7 @@ __all__ = [
     "CondaDependencies",
     "ConflictError",
     "ContainerRegistry",
+    "DataReferenceConfiguration",
     "DockerBuildContext",
     "DockerConfiguration",
     "Environment",
@@ -70,7 +77,9 @@ __all__ = [
     "ForbiddenError",
     "ImageBuildDetails",
     "LaunchRefusedError",
+    "MpiConfiguration",
     "NotFoundError",
+    "PyTorchConfiguration",
     "Resources",
     "Run",
     "RunConfiguration",
@@ -81,6 +90,7 @@ __all__ = [
     "ServerUnavailableError",
     "SnapshotException",
     "TargetUnavailableError",
+    "TensorflowConfiguration",
     "TooLargeError",
     "TooSlowError",
     "TrainingException",
@@ -99,16 +109,20 @@ _HOMES = {
     "ComputeTarget": ".sdk.compute_target",
     "CondaDependencies": ".sdk.conda_dependencies",
     "ContainerRegistry": ".sdk.environment_sections",
+    "DataReferenceConfiguration": ".sdk.run_config_sections",
     "DockerBuildContext": ".sdk.environment_sections",
     "DockerConfiguration": ".sdk.run_configuration",
     "Environment": ".sdk.environment",
     "Experiment": ".sdk.experiment",
     "ImageBuildDetails": ".sdk.environment_build",
+    "MpiConfiguration": ".sdk.run_config_sections",
+    "PyTorchConfiguration": ".sdk.run_config_sections",
     "Resources": ".core.resources",
     "Run": ".sdk.run",
     "RunConfiguration": ".sdk.run_configuration",
     "RunDetails": ".sdk.widgets",
     "ScriptRunConfig": ".sdk.script_run_config",
+    "TensorflowConfiguration": ".sdk.run_config_sections",
     "Workspace": ".sdk.workspace",
     "get_run": ".sdk.run",
     "load_environment": ".sdk.environment_yaml",

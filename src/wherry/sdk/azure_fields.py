@@ -19,6 +19,7 @@ DOCKER: Layout = [
     ("enabled", None),
     ("base_image", None),
     ("base_dockerfile", None),
+    ("build_context", None),
     ("shared_volumes", None),
     ("shm_size", None),
     ("arguments", None),
@@ -34,6 +35,9 @@ PYTHON: Layout = [
 # Ours alone; written where they are said.
 PYTHON_MORE: Layout = [("as_of", None), ("strict", None), ("resolver", None), ("lock", None)]
 SPARK: Layout = [("repositories", None), ("packages", None), ("precache_packages", None)]
+DATABRICKS: Layout = [
+    (f"{kind}_libraries", None) for kind in ("maven", "pypi", "rcran", "jar", "egg")
+]
 ENVIRONMENT: Layout = [
     ("name", None),
     ("version", None),
@@ -41,19 +45,11 @@ ENVIRONMENT: Layout = [
     ("python", PYTHON),
     ("docker", DOCKER),
     ("spark", SPARK),
+    ("databricks", DATABRICKS),
+    ("r", None),
     ("inferencing_stack_version", None),
+    ("asset_id", None),
 ]
-_NOT_HERE: Dict[str, Any] = {
-    "databricks": {
-        "mavenLibraries": [],
-        "pypiLibraries": [],
-        "rcranLibraries": [],
-        "jarLibraries": [],
-        "eggLibraries": [],
-    },
-    "r": None,
-    "assetId": None,
-}
 
 
 def camel(name: str) -> str:
@@ -72,7 +68,7 @@ def fields_of(section: Any, layout: Layout) -> Dict[str, Any]:
     found = {}
     for name, below in layout:
         value = getattr(section, name)
-        found[camel(name)] = fields_of(value, below) if below is not None else _plain(value)
+        found[camel(name)] = fields_of(value, below) if below is not None else plain(value)
     return found
 
 
@@ -94,13 +90,17 @@ def environment_fields(environment: wherry.Environment) -> Dict[str, Any]:
     found = fields_of(environment, ENVIRONMENT)
     more = fields_of(environment.python, PYTHON_MORE)
     found["python"].update({name: value for name, value in more.items() if value})
-    return {**found, **_NOT_HERE}
+    return found
 
 
 def fill_environment(environment: wherry.Environment, fields: Mapping[str, Any]) -> None:
     fill(environment, ENVIRONMENT, fields)
     python = fields.get("python")
     fill(environment.python, PYTHON_MORE, python if isinstance(python, Mapping) else {})
+    context: Any = environment.docker.build_context
+    if isinstance(context, Mapping):
+        environment.docker.build_context = wherry.DockerBuildContext()
+        fill(environment.docker.build_context, layout_of(environment.docker.build_context), context)
 
 
 def _set(section: Any, name: str, value: Any) -> None:
@@ -112,11 +112,17 @@ def _set(section: Any, name: str, value: Any) -> None:
     setattr(section, name, value)
 
 
-def _plain(value: Any) -> Any:
+def layout_of(section: Section) -> Layout:
+    """All that may be set in it, none of it a section."""
+    return [(name, None) for name in vars(section) if not name.startswith("_")]
+
+
+def plain(value: Any) -> Any:
+    """As a file holds it."""
     if isinstance(value, Section):
-        return {camel(name): _plain(item) for name, item in vars(value).items() if name[0] != "_"}
+        return {camel(name): plain(item) for name, item in vars(value).items() if name[0] != "_"}
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return value

@@ -15,6 +15,7 @@ from .conda_dependencies import CondaDependencies
 from .console import say
 from .environment_sections import (
     ContainerRegistry,
+    DatabricksSection,
     DockerBuildContext,
     DockerSection,
     PythonSection,
@@ -55,7 +56,10 @@ class Environment(Section):
         self.python = PythonSection()
         self.docker = DockerSection()
         self.spark = SparkSection()
+        self.databricks = DatabricksSection()
+        self.r: Any = None
         self.inferencing_stack_version: Optional[str] = None
+        self.asset_id: Optional[str] = None
         self.environment_variables: Dict[str, Any] = {}
         self._inference: Dict[str, Any] = {}
         self._registered: Optional[str] = None

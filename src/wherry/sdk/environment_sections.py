@@ -145,3 +145,15 @@ class SparkSection(Section):
             "packages": list(self.packages),
             "precache_packages": bool(self.precache_packages),
         }
+
+
+class DatabricksSection(Section):
+    """What a Databricks cluster brings along. It is kept in files; no target of ours reads it."""
+
+    def __init__(self) -> None:
+        self.maven_libraries: List[Any] = []
+        self.pypi_libraries: List[Any] = []
+        self.rcran_libraries: List[Any] = []
+        self.jar_libraries: List[Any] = []
+        self.egg_libraries: List[Any] = []
+        self._seal()

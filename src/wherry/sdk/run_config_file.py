@@ -8,10 +8,24 @@ from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
 import wherry  # the lazy surface: see run.py
 
 from ..core.errors import UserErrorException
+from ..core.nearest import suggest
 from . import yaml_text
-from .azure_fields import Layout, environment_fields, fields_of, fill, fill_environment
+from .azure_fields import (
+    Layout,
+    camel,
+    environment_fields,
+    fields_of,
+    fill,
+    fill_environment,
+    layout_of,
+    plain,
+    snake,
+)
 from .conda_dependencies import FILE_NAME as CONDA_FILE
 from .conda_dependencies import CondaDependencies
+from .console import say
+from .run_config_sections import MADE, RARE, DataReferenceConfiguration
+from .section import Section
 
 FOLDER = ".azureml"
 _FOLDERS = (FOLDER, "aml_config", "")  # where the files of all eras lie
@@ -38,31 +52,8 @@ _HEAD: Layout = [
     ("priority", None),
 ]
 _FOOT: Layout = [("command", None), ("environment_variables", None)]
-# What other targets read. It is kept and written back as it came.
-OTHERS: Dict[str, Any] = {
-    "spark": {
-        "configuration": {"spark.app.name": "Azure ML Experiment", "spark.yarn.maxAppAttempts": 1}
-    },
-    "hdi": {"yarnDeployMode": "cluster"},
-    "tensorflow": {"workerCount": 1, "parameterServerCount": 1},
-    "mpi": {"processCountPerNode": 1, "nodeCount": 1},
-    "pytorch": {"communicationBackend": "nccl", "processCount": None, "nodeCount": 1},
-    "paralleltask": {"maxRetriesPerWorker": 0, "workerCountPerNode": 1, "terminalExitCodes": None},
-    "dataReferences": {},
-    "data": {},
-    "datacaches": [],
-    "outputData": {},
-    "sourceDirectoryDataStore": None,
-    "amlcompute": {
-        "vmSize": None,
-        "vmPriority": None,
-        "retainCluster": False,
-        "name": None,
-        "clusterMaxNodeCount": None,
-    },
-    "kubernetescompute": {"instanceType": None},
-    "credentialPassthrough": False,
-}
+_OLD: Layout = [("auto_prepare_environment", None)]
+_SERVICES = "application_endpoints"
 
 
 def save(
@@ -101,8 +92,8 @@ def load(config: wherry.RunConfiguration, path: Any, name: Optional[str]) -> Non
         )
     root = _root(where)
     fields = _read(where)
-    fill(config, [*_HEAD, ("history", _HISTORY), *_FOOT], fields)
-    config._others.update({k: v for k, v in fields.items() if k in OTHERS})
+    fill(config, [*_HEAD, ("history", _HISTORY), *_FOOT, *_OLD], fields)
+    _fill_sections(config, fields, where)
     docker = fields.get("docker")
     if isinstance(docker, Mapping):
         config.docker = wherry.DockerConfiguration()
@@ -155,17 +146,57 @@ def _fields(config: wherry.RunConfiguration, environment: Any) -> Dict[str, Any]
     head = fields_of(config, _HEAD)
     head["target"] = str(getattr(config.target, "name", config.target) or "local")
     docker = config.docker if config.docker is not None else wherry.DockerConfiguration()
-    others = {**OTHERS, **config._others}
+    sections = {name: plain(getattr(config, name)) for name in MADE}
+    sections.update({name: plain(vars(config)[name]) for name in RARE if vars(config).get(name)})
+    services = sections.pop("services")
+    old = {name: value for name, value in fields_of(config, _OLD).items() if value is not None}
     return {
         **head,
+        **old,
         "environment": environment,
         "history": fields_of(config.history, _HISTORY),
-        "spark": others.pop("spark", None),
+        "spark": sections.pop("spark"),
         "docker": fields_of(docker, _DOCKER),
-        **others,
+        **{camel(name): value for name, value in sections.items()},
         **fields_of(config, _FOOT),
-        "applicationEndpoints": {},
+        "command": plain(config.command) or "",
+        camel(_SERVICES): services,
+        **config._others,
     }
+
+
+def _fill_sections(config: wherry.RunConfiguration, fields: Mapping[str, Any], where: str) -> None:
+    """What is of no section is kept, and written back as it came."""
+    named = {**dict.fromkeys([*MADE, *RARE]), _SERVICES: "services"}
+    own = {name for name, _ in [*_HEAD, *_FOOT, *_OLD]} | {"environment", "history", "docker"}
+    for key, value in fields.items():
+        name = snake(str(key))
+        if name in named:
+            _fill_section(config, named[name] or name, value)
+        elif name not in own:
+            config._others[key] = value
+            guess = suggest(name, [*own, *named])
+            if guess:
+                say(f"{where} has a field {key!r}, which Wherry does not know{guess}")
+
+
+def _fill_section(config: wherry.RunConfiguration, name: str, value: Any) -> None:
+    present = getattr(config, name)
+    if isinstance(present, Section):
+        if isinstance(value, Mapping):
+            fill(present, layout_of(present), value)
+        return
+    if name == "data_references" and isinstance(value, Mapping):
+        value = {str(each): _reference(found) for each, found in value.items()}
+    setattr(config, name, type(present)() if value is None and present is not None else value)
+
+
+def _reference(fields: Any) -> Any:
+    if not isinstance(fields, Mapping):
+        return fields
+    reference = DataReferenceConfiguration()
+    fill(reference, layout_of(reference), fields)
+    return reference
 
 
 def _load_packages(environment: wherry.Environment, root: str, where: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Type, Union
 
 from ..core.resources import Resources
 from .environment import Environment
@@ -11,9 +11,10 @@ from .late import Late
 from .section import Section
 
 if TYPE_CHECKING:
-    from . import run_config_file
+    from . import run_config_file, run_config_sections
 else:
     run_config_file = Late("run_config_file")
+    run_config_sections = Late("run_config_sections")
 
 
 class HistoryConfiguration(Section):
@@ -43,6 +44,19 @@ class DockerConfiguration(Section):
         self._seal()
 
 
+class Part:
+    """A section that is made when it is first looked at: most scripts never do."""
+
+    def __set_name__(self, owner: Type[Any], name: str) -> None:
+        self._name = name
+
+    def __get__(self, config: Any, owner: Optional[Type[Any]] = None) -> Any:
+        if config is None:
+            return self
+        made = config.__dict__[self._name] = run_config_sections.make(self._name)
+        return made
+
+
 class RunConfiguration(Section):
     """Where and how a script runs; the same for every target.
 
@@ -51,8 +65,29 @@ class RunConfiguration(Section):
     >>> config.environment.python.interpreter_path = "/opt/torch/bin/python"
     >>> config.resources = Resources(cpu=2, gpu=1)
 
-    An attribute that does not exist is refused.
+    An attribute that does not exist is refused. Sections for Azure ML's own targets
+    (``amlcompute``, ``mpi``, ``hdi``, ...) are kept, saved and loaded; Wherry's targets have no use
+    for them.
     """
+
+    amlcompute = Part()
+    auto_cluster_compute_specification = Part()
+    batchai = Part()
+    container_instance = Part()
+    credential_passthrough = Part()
+    data = Part()
+    data_references = Part()
+    datacaches = Part()
+    hdi = Part()
+    kubernetescompute = Part()
+    mpi = Part()
+    output_data = Part()
+    paralleltask = Part()
+    pytorch = Part()
+    services = Part()
+    source_directory_data_store = Part()
+    spark = Part()
+    tensorflow = Part()
 
     def __init__(
         self,

@@ -8,7 +8,16 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from wherry import CondaDependencies, DockerConfiguration, RunConfiguration, UserErrorException
+from wherry import (
+    CondaDependencies,
+    DataReferenceConfiguration,
+    DockerBuildContext,
+    DockerConfiguration,
+    PyTorchConfiguration,
+    RunConfiguration,
+    TensorflowConfiguration,
+    UserErrorException,
+)
 from wherry.sdk.environment_spec import specification
 
 OLD = """\
@@ -131,7 +140,180 @@ def test_a_file_of_azure_mls_first_versions(tmp_path: Path, spelling: str) -> No
     assert "docker" not in spec
     found.save(tmp_path, "again")
     kept = yaml.safe_load((tmp_path / ".azureml" / "again").read_text())
-    assert kept["mpi"] == {"processCountPerNode": 4}
+    assert kept["mpi"] == {"processCountPerNode": 4, "nodeCount": 1}
+    assert kept["autoPrepareEnvironment"] is True
+
+
+# As Azure ML 1.61 writes a configuration that nobody has changed.
+PLAIN = """\
+script:
+arguments: []
+target: local
+framework: Python
+communicator: None
+maxRunDurationSeconds:
+nodeCount: 1
+priority:
+environment:
+  name: mine
+  version:
+  environmentVariables:
+    EXAMPLE_ENV_VAR: EXAMPLE_VALUE
+  python:
+    userManagedDependencies: true
+    interpreterPath: python
+    condaDependenciesFile:
+    baseCondaEnvironment:
+  docker:
+    enabled: false
+    baseImage: mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu20.04
+    baseDockerfile:
+    buildContext:
+    sharedVolumes: true
+    shmSize: 2g
+    arguments: []
+    baseImageRegistry:
+      address:
+      username:
+      password:
+      registryIdentity:
+    platform:
+      os: Linux
+      architecture: amd64
+  spark:
+    repositories: []
+    packages: []
+    precachePackages: true
+  databricks:
+    mavenLibraries: []
+    pypiLibraries: []
+    rcranLibraries: []
+    jarLibraries: []
+    eggLibraries: []
+  r:
+  inferencingStackVersion:
+  assetId:
+history:
+  outputCollection: true
+  snapshotProject: true
+  directoriesToWatch:
+  - logs
+spark:
+  configuration:
+    spark.app.name: Azure ML Experiment
+    spark.yarn.maxAppAttempts: 1
+docker:
+  useDocker: false
+  sharedVolumes: true
+  arguments: []
+  shmSize: 2g
+hdi:
+  yarnDeployMode: cluster
+tensorflow:
+  workerCount: 1
+  parameterServerCount: 1
+mpi:
+  processCountPerNode: 1
+  nodeCount: 1
+pytorch:
+  communicationBackend: nccl
+  processCount:
+  nodeCount: 1
+paralleltask:
+  maxRetriesPerWorker: 0
+  workerCountPerNode: 1
+  terminalExitCodes:
+dataReferences: {}
+data: {}
+datacaches: []
+outputData: {}
+sourceDirectoryDataStore:
+amlcompute:
+  vmSize:
+  vmPriority:
+  retainCluster: false
+  name:
+  clusterMaxNodeCount:
+kubernetescompute:
+  instanceType:
+credentialPassthrough: false
+command: ''
+environmentVariables: {}
+applicationEndpoints: {}
+"""
+
+
+def test_a_file_of_azure_ml_is_written_back_letter_by_letter(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text(PLAIN)
+    RunConfiguration.load(tmp_path, "mine").save(tmp_path, "again")
+    assert (tmp_path / ".azureml" / "again").read_text() == PLAIN
+
+
+def test_sections_of_azure_mls_own_targets(tmp_path: Path) -> None:
+    config = RunConfiguration()
+    config.node_count = 2
+    config.mpi.process_count_per_node = 4
+    config.tensorflow = TensorflowConfiguration(worker_count=3)
+    config.pytorch = PyTorchConfiguration(process_count=8, node_count=2)
+    config.hdi.yarn_deploy_mode = "client"
+    config.amlcompute.vm_size = "STANDARD_D2_V2"
+    config.kubernetescompute.instance_type = "gpu"
+    config.spark.configuration["spark.executor.cores"] = 2
+    config.history.output_collection = False
+    config.data_references["images"] = DataReferenceConfiguration("store", path_on_datastore="a/b")
+    config.data = {"train": {"dataLocation": {"dataset": {"id": "1"}}}}
+    config.container_instance.region = "eastus"
+    config.services = {"ssh": {"type": "ssh"}}
+    config.environment.databricks.pypi_libraries = [{"package": "numpy"}]
+    config.save(tmp_path, "mine")
+    fields = yaml.safe_load((tmp_path / ".azureml" / "mine").read_text())
+    assert fields["mpi"] == {"processCountPerNode": 4, "nodeCount": 1}
+    assert fields["dataReferences"]["images"]["pathOnDataStore"] == "a/b"
+    assert fields["containerInstance"] == {"region": "eastus", "cpuCores": 1, "memoryGb": 4}
+    assert fields["environment"]["databricks"]["pypiLibraries"] == [{"package": "numpy"}]
+    assert "batchai" not in fields
+    found = RunConfiguration.load(tmp_path, "mine")
+    assert found.data_references["images"].data_store_name == "store"
+    assert (found.mpi.process_count_per_node, found.node_count) == (4, 2)
+    assert found.services == config.services
+    found.save(tmp_path, "again")
+    assert yaml.safe_load((tmp_path / ".azureml" / "again").read_text()) == fields
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "meant"),
+    [
+        ("mpi", "process_count", "process_count_per_node"),
+        ("amlcompute", "vmsize", "vm_size"),
+        ("hdi", "yarn_mode", "yarn_deploy_mode"),
+    ],
+)
+def test_a_misspelt_attribute_of_a_section_is_refused(section: str, name: str, meant: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; did you mean '{meant}'"):
+        setattr(getattr(RunConfiguration(), section), name, 1)
+
+
+def test_fields_that_nobody_knows_are_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine").write_text("target: a\nexposedPorts: [1]\nnodecount: 2\n")
+    found = RunConfiguration.load(tmp_path, "mine")
+    assert found.node_count == 1
+    assert "has a field 'nodecount', which Wherry does not know; did you mean 'node_count'" in (
+        capsys.readouterr().err
+    )
+    found.save(tmp_path, "again")
+    kept = yaml.safe_load((tmp_path / ".azureml" / "again").read_text())
+    assert (kept["exposedPorts"], kept["nodecount"]) == ([1], 2)
+
+
+def test_a_build_context_comes_back(tmp_path: Path) -> None:
+    config = RunConfiguration()
+    config.environment.docker.build_context = DockerBuildContext("docker", "mine.dockerfile")
+    config.save(tmp_path, "mine")
+    context = RunConfiguration.load(tmp_path, "mine").environment.docker.build_context
+    assert context is not None
+    assert (context.location, context.dockerfile_path) == ("docker", "mine.dockerfile")
 
 
 def test_python_spelling_is_understood(tmp_path: Path) -> None:
