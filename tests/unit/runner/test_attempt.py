@@ -23,7 +23,7 @@ from wherry.control import bundle
 from wherry.core.manifest import Manifest
 from wherry.testing.fakes import FakeServer, tar
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 VERSIONS = ["3.8", "3.9", "3.10", "3.11", "3.12", "3.13"]
 
 
@@ -348,6 +348,7 @@ open("outputs/sub/late", "w").write("2"); open("outputs/early", "w").write("chan
     until(lambda: len(server.files) == 3)
     (attempt.folder / "work/go").touch()
     attempt.finish()
+    server.files.pop("system_logs/runner.log", None)  # a busy machine may answer late: it is told
     assert server.files == {
         "outputs/early": b"changed",
         "outputs/sub/late": b"2",
