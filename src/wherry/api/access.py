@@ -22,6 +22,7 @@ class Who(Enum):
 
 _WORKSPACE = "/workspaces/{workspace}"
 _EXPERIMENT = f"{_WORKSPACE}/experiments/{{name}}"
+_COMPUTE = f"{_WORKSPACE}/computes/{{compute}}"
 _RUN = "/runs/{run_id}"
 
 _UNDER_PREFIX = {
@@ -44,6 +45,21 @@ _UNDER_PREFIX = {
     f"POST {_WORKSPACE}/environments": Who.OWNER,
     f"GET {_WORKSPACE}/environments/{{environment}}": Who.WORKSPACE,
     f"GET {_WORKSPACE}/environments/{{environment}}/versions/{{version}}": Who.WORKSPACE,
+    "GET /sites": Who.OWNER,
+    "GET /sites/{site}": Who.OWNER,
+    "PUT /sites/{site}": Who.OWNER,
+    "PATCH /sites/{site}": Who.OWNER,
+    "DELETE /sites/{site}": Who.OWNER,
+    f"GET {_WORKSPACE}/computes": Who.WORKSPACE,
+    f"GET {_COMPUTE}": Who.WORKSPACE,
+    f"PUT {_COMPUTE}": Who.OWNER,
+    f"PATCH {_COMPUTE}": Who.OWNER,
+    f"DELETE {_COMPUTE}": Who.OWNER,
+    f"GET {_COMPUTE}/nodes": Who.WORKSPACE,
+    f"GET {_COMPUTE}/runs": Who.OWNER,
+    f"POST {_COMPUTE}/start": Who.OWNER,
+    f"POST {_COMPUTE}/stop": Who.OWNER,
+    f"POST {_COMPUTE}/restart": Who.OWNER,
     f"POST {_WORKSPACE}/snapshots": Who.WORKSPACE,
     "POST /blobs": Who.TOKEN,
     "GET /snapshots/{snapshot_id}": Who.SNAPSHOT,

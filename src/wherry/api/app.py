@@ -23,6 +23,7 @@ from wherry.core.errors import (
 from wherry.core.version import API, VERSION
 
 from . import (
+    computes,
     description,
     environments,
     files,
@@ -30,6 +31,7 @@ from . import (
     problems,
     runs,
     server,
+    sites,
     snapshots,
     tracking,
     view,
@@ -80,7 +82,9 @@ def create_app(plane: Plane, *, reconcile: bool = True) -> FastAPI:
     app.state.uploads = CapacityLimiter(_UPLOADS)
     app.state.stopping = threading.Event()
     problems.install(app)
-    for module in (server, workspaces, environments, runs, files, snapshots, tracking):
+    for module in (server, sites, workspaces, computes, environments, runs):
+        app.include_router(module.router)
+    for module in (files, snapshots, tracking):
         app.include_router(module.router)
     app.include_router(server.open_router)
     app.include_router(view.router)

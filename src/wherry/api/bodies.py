@@ -93,6 +93,36 @@ class NewEnvironment(Body):
     specification: dict[str, Any]
 
 
+class NewSite(Body):
+    kind: Str
+    config: dict[str, Any]
+    secrets: dict[Str, Text] = Field(default_factory=dict)
+
+
+class SiteChanges(Body):
+    config: dict[str, Any] = Field(default_factory=dict)
+    secrets: dict[Str, Text] = Field(default_factory=dict)
+
+
+class NewCompute(Body):
+    """``type`` is Azure's word; ``kind``, if any, is ours for it."""
+
+    type: Str
+    kind: Str | None = None
+    config: dict[str, Any] = Field(default_factory=dict)
+    secrets: dict[Str, Text] = Field(default_factory=dict)
+    tags: Labels = Field(default_factory=dict)
+    description: Text = ""
+
+
+class ComputeChanges(Body):
+    config: dict[str, Any] = Field(default_factory=dict)
+    secrets: dict[Str, Text] = Field(default_factory=dict)
+    tags: Labels = Field(default_factory=dict)
+    remove_tags: list[Label] = Field(default_factory=list)
+    description: Text | None = None
+
+
 class ResourcesBody(Body):
     cpu: float = 1.0
     memory_bytes: int = 0
@@ -114,6 +144,9 @@ class NewRun(Body):
     environment_variables: dict[Str, Str] = Field(default_factory=dict)
     snapshot_id: Str = ""
     resources: ResourcesBody = Field(default_factory=ResourcesBody)
+    node_count: int = 1
+    priority: int = 0
+    distribution: dict[str, Any] | None = None
     max_run_duration_s: float | None = None
     submission_key: Key | None = None
 

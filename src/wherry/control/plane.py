@@ -50,6 +50,9 @@ def _now() -> datetime:
 class Plane:
     """``hint`` wakes the reconciler of a target, ``hint_queued`` where a new run may be news to it.
 
+    ``computes_changed`` has reconcilers made and stopped as compute targets come and go.
+    ``problems`` says of targets what keeps them from working.
+
     Silence counts from ``attentive_since`` on: the start, or the end of a pause in which the
     server itself could not hear (a suspended machine, a stopped process). ``last_pass`` is when a
     reconciler last looked. ``good_attempts`` says until when their tokens are known to be good.
@@ -66,6 +69,8 @@ class Plane:
     signals: Signals = field(default_factory=Signals)
     hint: Callable[[str], None] = lambda _target: None
     hint_queued: Callable[[str], None] = lambda _target: None
+    computes_changed: Callable[[], None] = lambda: None
+    problems: dict[str, str] = field(default_factory=dict)
     started_at: datetime = field(default_factory=_now)
     attentive_since: datetime = field(default_factory=_now)
     hearing: Hearing = field(default_factory=Hearing)

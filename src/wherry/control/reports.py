@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from wherry.core.errors import ConflictError, UserErrorException
 from wherry.core.lifecycle import Decision, Stage, Status
 from wherry.core.metrics import TAG, Logged, parse_lines
+from wherry.core.targets import name_of
 from wherry.core.text import clean
 from wherry.store import attempts, runs, tracking
 
@@ -85,7 +86,7 @@ def heartbeat(plane: Plane, run_id: str) -> None:
     with plane.write() as connection:
         run = runs.get(connection, run_id, lock=True)
         if run.target is not None:
-            raise ConflictError(f"run {run_id} is driven by target {run.target!r}")
+            raise ConflictError(f"run {run_id} is driven by target {name_of(run.target)!r}")
         _heard(plane, connection, run)
 
 

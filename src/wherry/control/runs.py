@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from wherry.core.errors import ConflictError, NotFoundError, UserErrorException
 from wherry.core.lifecycle import Decision, ExitRecord, Reason, Status
 from wherry.core.nearest import suggest
 from wherry.core.records import Page, Run
+from wherry.core.targets import key, name_of
 from wherry.store import attempts, files, listing, runs, tracking, workspaces
 
 from . import run_logs
@@ -41,6 +43,8 @@ def page(
 ) -> Page:
     with plane.database.read() as connection:
         workspace = workspaces.get(connection, workspace_name)
+        if wanted.target:
+            wanted = dataclasses.replace(wanted, target=key(workspace.name, wanted.target))
         rows, following = listing.page(connection, workspace.id, wanted, limit, cursor)
         items = runs.to_records(connection, rows, messages=explain(connection, rows))
     return Page(items, following)
@@ -118,7 +122,7 @@ def end(plane: Plane, run_id: str, status: str, error: Mapping[str, Any] | None)
     with plane.write() as connection:
         row = runs.get(connection, run_id, lock=True)
         if row.target is not None:
-            raise ConflictError(f"run {run_id} is driven by target {row.target!r}")
+            raise ConflictError(f"run {run_id} is driven by target {name_of(row.target)!r}")
         if not Status(row.status).terminal:
             reason = {
                 "Completed": Reason.SUCCEEDED,

@@ -20,6 +20,7 @@ from wherry.core.nearest import suggest
 from wherry.core.placement import Placement
 from wherry.core.records import Run, Workspace
 from wherry.core.specs import RunSpec
+from wherry.core.targets import key
 from wherry.drivers.base import Preflight
 from wherry.store import runs, snapshots, workspaces
 
@@ -174,7 +175,7 @@ def _insert(
     experiment = workspaces.ensure_experiment(connection, workspace, spec.experiment, now)
     root_id = root_of(connection, workspace, spec.parent_id)
     number = workspaces.next_number(connection, experiment)
-    row = new_row(plane, spec, workspace.id, experiment.id, number, who, now, root_id)
+    row = new_row(plane, spec, workspace, experiment.id, number, who, now, root_id)
     properties = properties_of(spec)
     runs.add(connection, row, spec.tags, properties)
     return runs.new_record(row, workspace.name, spec.experiment, spec.tags, properties)
@@ -183,7 +184,7 @@ def _insert(
 def new_row(
     plane: Plane,
     spec: RunSpec,
-    workspace_id: str,
+    workspace: Workspace,
     experiment_id: str,
     number: int,
     who: str,
@@ -194,7 +195,7 @@ def new_row(
     run_id = new_run_id(spec.experiment, now.timestamp())
     return {
         "id": run_id,
-        "workspace_id": workspace_id,
+        "workspace_id": workspace.id,
         "experiment_id": experiment_id,
         "parent_id": spec.parent_id,
         "root_id": root_id or run_id,
@@ -203,7 +204,9 @@ def new_row(
         "display_name": spec.display_name,
         "description": spec.description,
         "status": Status.QUEUED.value,
-        "target": spec.target,
+        "target": key(workspace.name, spec.target),
+        "node_count": spec.node_count,
+        "priority": spec.priority,
         "spec": sealing.sealed(plane.secret, run_id, spec.to_dict()),
         "cpu": spec.resources.cpu,
         "memory_bytes": spec.resources.memory_bytes,

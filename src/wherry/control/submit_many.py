@@ -96,7 +96,7 @@ def _insert(
     for key, spec in fresh.items():
         experiment_id, free = numbers[spec.experiment]
         root_id = roots[spec.parent_id]
-        row = new_row(plane, spec, workspace.id, experiment_id, next(free), who, now, root_id)
+        row = new_row(plane, spec, workspace, experiment_id, next(free), who, now, root_id)
         rows.append({**row, "submission_key": key})
     labelled = [
         {runs.TAG: spec.tags, runs.PROPERTY: properties_of(spec)} for spec in fresh.values()

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from wherry.core.lifecycle import Status
 from wherry.core.resources import Resources
+from wherry.core.targets import name_of
 from wherry.store import attempts, runs
 
 _COUNTED = 1000
@@ -66,7 +67,7 @@ def _queued(queues: _Queues, row: Any) -> str:
     wanted = Resources(row.cpu, row.memory_bytes, row.gpu)
     ahead, held = queues.place(row.target, row.seq)
     order = f"{ahead} run{'' if ahead == 1 else 's'} before it" if ahead else "next in line"
-    return f"waiting for {wanted} on target {row.target!r} ({held} in use); {order}"
+    return f"waiting for {wanted} on target {name_of(row.target)!r} ({held} in use); {order}"
 
 
 def _held(attempt: Any) -> Resources:
@@ -84,8 +85,8 @@ def _active(connection: Connection, row: Any, status: Status) -> str:
     trouble = tries[-1].detail if tries else ""
     told = f" ({trouble})" if trouble else ""
     return {
-        Status.PROVISIONING: f"waiting for a node of target {row.target!r}{told}",
-        Status.STARTING: f"waiting for target {row.target!r} to start it{told}",
+        Status.PROVISIONING: f"waiting for a node of target {name_of(row.target)!r}{told}",
+        Status.STARTING: f"waiting for target {name_of(row.target)!r} to start it{told}",
         Status.PREPARING: trouble or "its files and environment are being prepared",
         Status.RUNNING: "the script is running",
         Status.FINALIZING: "the script has ended; its logs and outputs are being stored",

@@ -10,7 +10,7 @@ from wherry.core.errors import ConflictError, NotFoundError
 from wherry.core.ids import check_name
 from wherry.core.lifecycle import CANCEL_REQUESTED, TERMINAL, Status
 from wherry.core.records import Experiment, Workspace
-from wherry.store import listing, workspaces
+from wherry.store import computes, listing, workspaces
 
 from . import runs
 from .plane import DEFAULT_WORKSPACE, Plane
@@ -46,6 +46,7 @@ def remove(plane: Plane, name: str) -> None:
             f"workspace {name!r} cannot be deleted: there is always one of that name",
             hint="its runs can: wherry job delete RUN_ID...",
         )
+    _without_computes(plane, name)
     live = [status.value for status in Status if status not in TERMINAL]
     unfinished = listing.Filter(
         statuses=[*live, CANCEL_REQUESTED], include_children=True, archived="all"
@@ -63,6 +64,16 @@ def remove(plane: Plane, name: str) -> None:
                 runs.remove(plane, run.id)
     with plane.write() as connection:
         workspaces.remove(connection, workspaces.get(connection, name))
+
+
+def _without_computes(plane: Plane, name: str) -> None:
+    with plane.database.read() as connection:
+        found = computes.of_workspace(connection, workspaces.get(connection, name))
+    if found:
+        raise ConflictError(
+            f"workspace {name!r} still has the compute target {found[0].name!r}",
+            hint=f"wherry compute delete {found[0].name} --workspace {name}, then the workspace",
+        )
 
 
 def experiments(plane: Plane, workspace_name: str, *, archived: bool) -> list[Experiment]:

@@ -11,6 +11,8 @@ from .ids import check_name, check_run_id
 from .resources import Resources
 
 MAX_RUN_DURATION_S = 30 * 24 * 3600
+MOST_NODES = 10_000
+DISTRIBUTIONS = ("pytorch", "mpi", "tensorflow")
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,9 @@ class RunSpec:
     environment: EnvironmentSpec = field(default_factory=EnvironmentSpec)
     environment_variables: Dict[str, str] = field(default_factory=dict)
     resources: Resources = field(default_factory=Resources)
+    node_count: int = 1
+    priority: int = 0
+    distribution: Optional[Dict[str, Any]] = None
     max_run_duration_s: Optional[float] = None
     display_name: str = ""
     description: str = ""
@@ -94,6 +99,9 @@ class RunSpec:
                 "environment_variables", fields.get("environment_variables")
             ),
             resources=Resources.parse(fields.get("resources")),
+            node_count=_whole("node_count", fields.get("node_count"), 1, 1, MOST_NODES),
+            priority=_whole("priority", fields.get("priority"), 0, -1000, 1000),
+            distribution=_distribution(fields.get("distribution")),
             max_run_duration_s=_duration(fields.get("max_run_duration_s")),
             display_name=str(fields.get("display_name") or ""),
             description=str(fields.get("description") or ""),
@@ -150,6 +158,39 @@ def _strings(name: str, value: Any) -> Dict[str, str]:
             shown = str(key).partition("=")[0]  # what follows may be a value, and secret
             raise UserErrorException(f"{name} has an entry {shown!r} that cannot be used")
     return {str(key): "" if item is None else str(item) for key, item in value.items()}
+
+
+def _whole(name: str, value: Any, otherwise: int, least: int, most: int) -> int:
+    if value is None:
+        return otherwise
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise UserErrorException(
+            f"{name} is {value!r}, not a whole number from {least} to {most}",
+            hint=f"such as {name}: {max(otherwise, 1)}",
+        )
+    return value
+
+
+def _distribution(value: Any) -> Optional[Dict[str, Any]]:
+    """How the processes of a run on several nodes are started."""
+    if not value:
+        return None
+    if not isinstance(value, Mapping) or value.get("type") not in DISTRIBUTIONS:
+        raise UserErrorException(
+            f"distribution is {value!r}, which has no known type",
+            hint=f"its type is one of {', '.join(DISTRIBUTIONS)}",
+        )
+    counts = ("processes_per_node", "worker_count", "parameter_server_count")
+    for name in value:
+        if name != "type" and name not in counts:
+            raise UserErrorException(
+                f"distribution has no field {name!r}",
+                hint=f"the fields are type, {', '.join(counts)}",
+            )
+    found = {name: value[name] for name in counts if value.get(name) is not None}
+    for name, count in found.items():
+        _whole(f"distribution.{name}", count, 1, 0, MOST_NODES)
+    return {"type": value["type"], **found}
 
 
 def _duration(value: Any) -> Optional[float]:

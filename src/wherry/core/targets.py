@@ -1,20 +1,47 @@
-"""What a compute target is called: by people, and by everything that keeps runs apart."""
+"""Compute targets by name: inside a workspace for people, by a key of their own for the rest."""
 
 from __future__ import annotations
 
+import re
+
+from .errors import UserErrorException
+
 LOCAL = "local"
+RESERVED = ("local", "containerinstance", "amlcompute")
+LONGEST_KEY = 240
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,30}[A-Za-z0-9]\Z")
 
 
 def key(workspace: str, name: str) -> str:
-    """``local`` is everyone's; any other target belongs to its workspace."""
-    return name if name == LOCAL else f"{workspace}/{name}"
+    """What runs, attempts and nodes call a target. This machine is one for all workspaces."""
+    return LOCAL if name == LOCAL else f"{workspace}/{name}"
 
 
 def name_of(key: str) -> str:
-    """The name that people gave it."""
+    """What people call it."""
     return key.rpartition("/")[2]
 
 
 def workspace_of(key: str) -> str:
-    """The workspace that it belongs to, or nothing for ``local``."""
     return key.rpartition("/")[0]
+
+
+def check_compute_name(workspace: str, name: object) -> str:
+    """The name, or an error that says what a compute target may be called."""
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise UserErrorException(
+            f"{name!r} is not a valid compute target name",
+            hint="use 2 to 32 letters, digits and '-', beginning with a letter, not ending in '-'",
+        )
+    if name.lower() in RESERVED:
+        raise UserErrorException(
+            f"the compute target name {name!r} is reserved",
+            hint=f"choose another than {', '.join(RESERVED)}",
+        )
+    if len(key(workspace, name)) > LONGEST_KEY:
+        raise UserErrorException(
+            f"the names of workspace {workspace!r} and compute target {name!r} are too long "
+            "together",
+            hint=f"both may have {LONGEST_KEY} characters in all",
+        )
+    return name

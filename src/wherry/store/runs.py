@@ -23,6 +23,7 @@ from sqlalchemy import (
 from wherry.core import records
 from wherry.core.errors import ConflictError, NotFoundError, WherryError
 from wherry.core.lifecycle import CANCEL_REQUESTED, TERMINAL, TRANSITIONS, Reason, Status
+from wherry.core.targets import name_of
 
 from . import tallies
 from .database import batches
@@ -478,7 +479,7 @@ def _to_record(
         reason=row.reason,
         message=message,
         error=row.error,
-        target=row.target,
+        target=name_of(row.target) if row.target else None,
         snapshot_id=row.snapshot_id,
         attempt=row.attempt_count,
         submitted_by=row.submitted_by,

@@ -144,6 +144,10 @@ runs = Table(
     Column("heartbeat_at", Timestamp),
     Column("attempt_count", Integer, nullable=False, default=0),
     Column("version", Integer, nullable=False, default=0),
+    # Given by the database: most runs have none of these.
+    Column("node_count", Integer, nullable=False, server_default="1"),
+    Column("priority", Integer, nullable=False, server_default="0"),
+    Column("preemptions", Integer, nullable=False, server_default="0"),
     UniqueConstraint("workspace_id", "submission_key"),
     Index("ix_runs_workspace_id_seq", "workspace_id", "seq"),
     Index("ix_runs_experiment_id_seq", "experiment_id", "seq"),
@@ -169,6 +173,7 @@ _partial("ix_runs_open", "ended_at IS NULL", "status")
 _partial("ix_runs_context_id", "context_id IS NOT NULL", "context_id")
 _partial("ix_runs_canceling", "cancel_requested_at IS NOT NULL", "workspace_id", "status", "seq")
 _partial("ix_runs_canceling_on", "cancel_requested_at IS NOT NULL", "target", "status", "seq")
+_partial("ix_runs_preferred", "priority <> 0", "target", "status", "priority", "seq")
 
 
 def head_of(text: Any) -> ColumnElement[str]:
@@ -279,7 +284,12 @@ attempts = Table(
     Column("force_sent_at", Timestamp),
     Column("ended_at", Timestamp),
     Column("released_at", Timestamp),
-    UniqueConstraint("run_id", "number"),
+    # Which of the run's nodes; each has a row of its own, with the same number.
+    Column("rank", Integer, nullable=False, server_default="0"),
+    Column("node_id", String(36)),
+    Column("stop_wanted_at", Timestamp),
+    Column("stop_reason", String(32)),
+    UniqueConstraint("run_id", "number", "rank"),
     Index("ix_attempts_target_released_at_ended_at", "target", "released_at", "ended_at"),
 )
 
@@ -352,4 +362,75 @@ leases = Table(
     Column("name", String(255), primary_key=True),
     Column("owner", String(64), nullable=False),
     Column("expires_at", Timestamp, nullable=False),
+)
+
+# Where nodes come from. This machine is one without a row.
+sites = Table(
+    "sites",
+    metadata,
+    Column("name", String(255), primary_key=True),
+    Column("kind", String(32), nullable=False),
+    Column("config", JSON, nullable=False),
+    Column("secrets", Text),
+    Column("created_at", Timestamp, nullable=False),
+    Column("modified_at", Timestamp, nullable=False),
+)
+
+computes = Table(
+    "computes",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("workspace_id", ForeignKey("workspaces.id"), nullable=False),
+    Column("name", String(64), nullable=False),
+    # What runs, attempts and nodes name it by: the workspace's name is in it.
+    Column("target", String(255), nullable=False, unique=True),
+    Column("type", String(32), nullable=False),
+    Column("kind", String(32), nullable=False),
+    Column("config", JSON, nullable=False),
+    Column("secrets", Text),
+    Column("tags", JSON, nullable=False),
+    Column("description", Text, nullable=False, default=""),
+    Column("provisioning_state", String(32), nullable=False),
+    Column("provisioning_errors", JSON, nullable=False),
+    Column("created_at", Timestamp, nullable=False),
+    Column("modified_at", Timestamp, nullable=False),
+    Column("stopped_at", Timestamp),
+    Column("deleting_at", Timestamp),
+    UniqueConstraint("workspace_id", "name"),
+)
+
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("target", String(255), nullable=False),
+    Column("site", String(255), nullable=False),
+    Column("name", String(255), nullable=False, default=""),
+    Column("state", String(16), nullable=False),
+    Column("reason", Text, nullable=False, default=""),
+    Column("config", JSON, nullable=False),
+    Column("cpu", Double, nullable=False),
+    Column("memory_bytes", BigInteger, nullable=False),
+    Column("gpus", JSON, nullable=False),
+    Column("size", String(255), nullable=False),
+    Column("price", Double, nullable=False),
+    Column("tries", Integer, nullable=False, default=0),
+    Column("created_at", Timestamp, nullable=False),
+    Column("ready_at", Timestamp),
+    Column("idle_since", Timestamp),
+    Column("state_since", Timestamp, nullable=False),
+    Column("removed_at", Timestamp),
+    Index("ix_nodes_target_removed_at", "target", "removed_at"),
+)
+
+# What was used, by day. The rows without a run are what the target's nodes took in all.
+costs = Table(
+    "costs",
+    metadata,
+    Column("target", String(255), primary_key=True),
+    Column("day", String(10), primary_key=True),
+    Column("run_id", String(300), primary_key=True),
+    Column("workspace_id", String(36), nullable=False, index=True),
+    Column("node_seconds", Double, nullable=False),
+    Column("cost", Double, nullable=False),
 )

@@ -14,7 +14,7 @@ from wherry.core.ids import new_uuid
 from wherry.core.nearest import suggest
 from wherry.core.records import Experiment, Workspace
 
-from .tables import environments, experiments, runs, snapshots, workspaces
+from .tables import computes, environments, experiments, runs, snapshots, workspaces
 
 _GUESSED = 1000
 _BY_NAME = select(workspaces).where(workspaces.c.name == bindparam("called"))
@@ -71,6 +71,9 @@ def remove(connection: Connection, workspace: Workspace) -> None:
     held = select(runs.c.seq).where(runs.c.workspace_id == workspace.id).limit(1)
     if connection.execute(held).first():
         raise ConflictError(f"workspace {workspace.name!r} still has runs")
+    owned = select(computes.c.id).where(computes.c.workspace_id == workspace.id).limit(1)
+    if connection.execute(owned).first():
+        raise ConflictError(f"workspace {workspace.name!r} still has compute targets")
     for table in (experiments, environments, snapshots):
         connection.execute(delete(table).where(table.c.workspace_id == workspace.id))
     connection.execute(delete(workspaces).where(workspaces.c.id == workspace.id))

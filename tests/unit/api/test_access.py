@@ -79,6 +79,8 @@ class World:
             "name": "e" if "experiments" in path else "user_logs/std_log.txt",
             "environment": "Wherry-minimal",
             "version": "1",
+            "compute": "cpu",
+            "site": "lab",
             "run_id": self.run,
             "snapshot_id": self.snapshot,
             "other_id": self.snapshot,

@@ -1,0 +1,100 @@
+"""Compute targets over HTTP: create or attach, look, change, delete."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Query, Response
+
+from wherry.control import computes
+
+from .bodies import ComputeChanges, NewCompute
+from .deps import PlaneDep
+from .guard import guarded_router
+from .plain_json import PlainJSON
+
+router = guarded_router("computes")
+_COMPUTE = "/workspaces/{workspace}/computes/{compute}"
+
+
+@router.get("/workspaces/{workspace}/computes")
+def list_computes(workspace: str, plane: PlaneDep) -> dict[str, Any]:
+    """This machine, ``local``, and the targets of the workspace."""
+    return {"items": computes.every(plane, workspace)}
+
+
+@router.get(_COMPUTE)
+def show_compute(workspace: str, compute: str, plane: PlaneDep) -> dict[str, Any]:
+    return computes.show(plane, workspace, compute)
+
+
+@router.put(
+    _COMPUTE,
+    status_code=201,
+    response_class=PlainJSON,
+    responses={200: {"description": "The target that is the same already."}},
+)
+def put_compute(workspace: str, compute: str, body: NewCompute, plane: PlaneDep) -> PlainJSON:
+    """Create a cluster, or attach a machine."""
+    record, created = computes.put(plane, workspace, compute, body.model_dump())
+    return PlainJSON(record, status_code=201 if created else 200)
+
+
+@router.patch(_COMPUTE)
+def change_compute(
+    workspace: str, compute: str, body: ComputeChanges, plane: PlaneDep
+) -> dict[str, Any]:
+    return computes.change(plane, workspace, compute, body.model_dump())
+
+
+@router.delete(
+    _COMPUTE,
+    status_code=202,
+    response_class=PlainJSON,
+    responses={204: {"description": "It is gone."}},
+)
+def delete_compute(workspace: str, compute: str, plane: PlaneDep, cancel: bool = False) -> Response:
+    """With ``cancel`` its runs are canceled; without, it is refused while there are any.
+
+    Until its runs have ended and its nodes are away, it is still there, ``Deleting``.
+    """
+    if computes.remove(plane, workspace, compute, cancel=cancel):
+        return Response(status_code=204)
+    return PlainJSON(computes.show(plane, workspace, compute), status_code=202)
+
+
+@router.get(f"{_COMPUTE}/nodes")
+def list_nodes(workspace: str, compute: str, plane: PlaneDep) -> dict[str, Any]:
+    return {"items": computes.list_nodes(plane, workspace, compute)}
+
+
+@router.get(f"{_COMPUTE}/runs", response_class=PlainJSON)
+def list_active_runs(
+    workspace: str,
+    compute: str,
+    plane: PlaneDep,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+    cursor: str | None = None,
+) -> PlainJSON:
+    """Those of its runs that have not ended, the newest first."""
+    page = computes.active_runs(plane, workspace, compute, limit, cursor)
+    found = {"items": [run.to_dict() for run in page.items], "next_cursor": page.next_cursor}
+    return PlainJSON(found)
+
+
+@router.post(f"{_COMPUTE}/start")
+def start_compute(workspace: str, compute: str, plane: PlaneDep) -> dict[str, Any]:
+    """After a stop, runs are started there again."""
+    return computes.act(plane, workspace, compute, "start")
+
+
+@router.post(f"{_COMPUTE}/stop")
+def stop_compute(workspace: str, compute: str, plane: PlaneDep) -> dict[str, Any]:
+    """Runs that go on there end as they would; others wait, and idle nodes are removed."""
+    return computes.act(plane, workspace, compute, "stop")
+
+
+@router.post(f"{_COMPUTE}/restart")
+def restart_compute(workspace: str, compute: str, plane: PlaneDep) -> dict[str, Any]:
+    """Nodes without a run are replaced, those that were unusable among them."""
+    return computes.act(plane, workspace, compute, "restart")

@@ -1,0 +1,158 @@
+"""Compute targets as they are shown: what they are, what they do, what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from wherry.core.compute_configs import CLUSTER, is_region, site_name
+from wherry.core.errors import TargetUnavailableError
+from wherry.core.records import iso
+from wherry.core.targets import LOCAL
+from wherry.store import attempts, nodes
+
+from .plane import Plane
+
+STEADY, RESIZING = "Steady", "Resizing"
+
+
+def record(plane: Plane, connection: Connection, row: Row[Any]) -> dict[str, Any]:
+    present = nodes.present(connection, row.target)
+    busy = nodes.busy(connection, row.target)
+    shown = [_node(node, busy.get(node.id)) for node in present]
+    located = row.kind == CLUSTER
+    return {
+        "name": row.name,
+        "type": row.type,
+        "kind": row.kind,
+        "location": site_name(row.config["location"]) if located else row.config["address"],
+        "config": row.config,
+        "tags": row.tags,
+        "description": row.description,
+        "provisioning_state": row.provisioning_state,
+        "provisioning_errors": row.provisioning_errors,
+        "created_at": iso(row.created_at),
+        "modified_at": iso(row.modified_at),
+        "state": "Stopped" if row.stopped_at is not None else "Running",
+        "problem": problem(plane, row, present),
+        "notices": notices(row),
+        "status": _status(row, present, shown) if located else None,
+        "nodes": shown,
+    }
+
+
+def problem(plane: Plane, row: Row[Any], present: Sequence[Row[Any]]) -> str | None:
+    """What keeps the target from working as it should, in a sentence."""
+    told = plane.problems.get(row.target)
+    if told:
+        return told
+    broken = [node for node in present if node.state == nodes.UNUSABLE]
+    if broken:
+        number = f"{len(broken)} node{'s are' if len(broken) > 1 else ' is'}"
+        return f"{number} unusable: {broken[-1].reason}"
+    failing = [node for node in present if node.state == nodes.PREPARING and node.reason]
+    return f"a node cannot be started: {failing[-1].reason}" if failing else None
+
+
+def notices(row: Row[Any]) -> list[str]:
+    """What was asked for and means something else here."""
+    location = row.config.get("location", "")
+    if location and is_region(location):
+        return [f"location {location!r} is a region of Azure: its nodes are on this machine"]
+    return []
+
+
+def _status(
+    row: Row[Any], present: Sequence[Row[Any]], shown: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    counts = dict.fromkeys(nodes.STATES, 0)
+    for node in shown:
+        counts[node["state"]] += 1
+    moving = counts[nodes.PREPARING] + counts[nodes.LEAVING]
+    config = row.config
+    return {
+        "current_node_count": len(shown),
+        "target_node_count": len(shown) - counts[nodes.LEAVING],
+        "node_state_counts": counts,
+        "allocation_state": RESIZING if moving else STEADY,
+        "allocation_state_transition_time": iso(
+            max([row.modified_at, *(node.state_since for node in present)])
+        ),
+        "errors": [
+            {"code": "NodeUnusable", "message": f"{node.name or node.id}: {node.reason}"}
+            for node in present
+            if node.state == nodes.UNUSABLE
+        ],
+        "scale_settings": {
+            "min_nodes": config["min_nodes"],
+            "max_nodes": config["max_nodes"],
+            "idle_seconds": config["idle_seconds"],
+        },
+        "vm_size": config["vm_size"],
+        "vm_priority": config["vm_priority"],
+    }
+
+
+def _node(node: Row[Any], run_id: str | None) -> dict[str, Any]:
+    working = run_id is not None and node.state == nodes.IDLE
+    return {
+        "id": node.id,
+        "name": node.name or node.id,
+        "state": nodes.RUNNING if working else node.state,
+        "reason": node.reason,
+        "run_id": run_id,
+        "cpu": node.cpu,
+        "memory_bytes": node.memory_bytes,
+        "gpu": len(node.gpus),
+        "size": node.size,
+        "price_per_hour": node.price,
+        "address": node.config.get("address"),
+        "port": node.config.get("port"),
+        "created_at": iso(node.created_at),
+    }
+
+
+def local(plane: Plane) -> dict[str, Any]:
+    """This machine, which every workspace has."""
+    driver, at = plane.drivers.get(LOCAL), iso(plane.started_at)
+    found: list[dict[str, Any]] = []
+    trouble: str | None = None
+    with plane.database.read() as connection:
+        active = attempts.active(connection, LOCAL)
+    try:
+        health = driver.check() if driver is not None else None
+    except TargetUnavailableError as error:
+        health, trouble = None, error.message
+    for node in health.nodes if health else ():
+        found.append(
+            {
+                "id": node.name,
+                "name": node.name,
+                "state": nodes.RUNNING if active else nodes.IDLE,
+                "reason": "",
+                "run_id": active[0].run_id if active else None,
+                **node.resources.__dict__,
+                "size": LOCAL,
+                "price_per_hour": 0.0,
+                "address": None,
+                "port": None,
+                "created_at": at,
+            }
+        )
+    fixed = {"name": LOCAL, "type": LOCAL, "kind": LOCAL, "location": LOCAL, "config": {}}
+    return {
+        **fixed,
+        "tags": {},
+        "description": "this machine",
+        "provisioning_state": "Succeeded",
+        "provisioning_errors": [],
+        "created_at": at,
+        "modified_at": at,
+        "state": "Running",
+        "problem": trouble or plane.problems.get(LOCAL),
+        "notices": [],
+        "status": None,
+        "nodes": found,
+    }

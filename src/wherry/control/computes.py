@@ -1,0 +1,296 @@
+"""Compute targets of a workspace: created or attached, changed, stopped, taken away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Row
+from sqlalchemy.exc import IntegrityError
+
+from wherry.core.compute_configs import (
+    CLUSTER,
+    MACHINE,
+    kind_of,
+    parse_compute,
+    parse_secrets,
+    site_name,
+)
+from wherry.core.errors import ConflictError, NotFoundError, UserErrorException
+from wherry.core.ids import new_uuid
+from wherry.core.lifecycle import CANCEL_REQUESTED, TERMINAL, Status
+from wherry.core.nearest import suggest
+from wherry.core.records import Page, Workspace
+from wherry.core.targets import LOCAL, check_compute_name, key
+from wherry.store import computes, nodes, workspaces
+from wherry.store.listing import Filter
+
+from . import compute_records, runs, sealing, sites
+from .plane import Plane
+
+SUCCEEDED, DELETING = "Succeeded", "Deleting"
+_LISTED = 20
+
+
+def every(plane: Plane, workspace_name: str) -> list[dict[str, Any]]:
+    """This machine, and what the workspace has."""
+    with plane.database.read() as connection:
+        workspace = workspaces.get(connection, workspace_name)
+        rows = computes.of_workspace(connection, workspace)
+        found = [compute_records.record(plane, connection, row) for row in rows]
+    return [compute_records.local(plane), *found]
+
+
+def show(plane: Plane, workspace_name: str, name: str) -> dict[str, Any]:
+    with plane.database.read() as connection:
+        workspace = workspaces.get(connection, workspace_name)
+        if name == LOCAL:
+            return compute_records.local(plane)
+        row = get(connection, workspace, name)
+        return compute_records.record(plane, connection, row)
+
+
+def get(connection: Connection, workspace: Workspace, name: str, *, lock: bool = False) -> Row[Any]:
+    row = computes.find(connection, key(workspace.name, name), lock=lock)
+    if row is None:
+        raise missing(connection, workspace, name)
+    return row
+
+
+def missing(connection: Connection, workspace: Workspace, name: str) -> NotFoundError:
+    known = [LOCAL, *(row.name for row in computes.of_workspace(connection, workspace))]
+    return NotFoundError(
+        f"workspace {workspace.name!r} has no compute target {name!r}{suggest(name, known)}",
+        hint=f"the targets are: {', '.join(known)}",
+    )
+
+
+def put(
+    plane: Plane, workspace_name: str, name: str, fields: Mapping[str, Any]
+) -> tuple[dict[str, Any], bool]:
+    """The target, and whether this call made it; what is there already must be the same."""
+    check_compute_name(workspace_name, name)
+    kind = kind_of(fields["type"], fields.get("kind"))
+    config = parse_compute(kind, fields["config"])
+    secrets = parse_secrets(fields.get("secrets"))
+    made = {**fields, "kind": kind, "config": config}
+    try:
+        with plane.write() as connection:
+            workspace = workspaces.get(connection, workspace_name)
+            known = computes.find(connection, key(workspace.name, name), lock=True)
+            if known is not None:
+                _same(plane, known, made, secrets)
+            else:
+                _site_of(connection, kind, config)
+                computes.add(connection, _row(plane, workspace, name, made, secrets))
+    except IntegrityError:
+        raise ConflictError(f"compute target {name!r} was made just now; send it again") from None
+    plane.computes_changed()
+    return show(plane, workspace_name, name), known is None
+
+
+def change(
+    plane: Plane, workspace_name: str, name: str, fields: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What is named; the rest stays."""
+    with plane.write() as connection:
+        workspace = workspaces.get(connection, workspace_name)
+        row = _changeable(connection, workspace, name)
+        config = parse_compute(row.kind, {**row.config, **(fields.get("config") or {})})
+        _check_fixed(row, config)
+        tags = {**row.tags, **(fields.get("tags") or {})}
+        for tag in fields.get("remove_tags") or []:
+            tags.pop(tag, None)
+        changes: dict[str, Any] = {"config": config, "tags": tags, "modified_at": plane.now()}
+        if fields.get("description") is not None:
+            changes["description"] = fields["description"]
+        if fields.get("secrets"):
+            secrets = {**opened(plane, row), **parse_secrets(fields["secrets"])}
+            changes["secrets"] = _sealed(plane, row.target, secrets)
+        computes.change(connection, row.target, changes)
+    plane.computes_changed()
+    return show(plane, workspace_name, name)
+
+
+def act(plane: Plane, workspace_name: str, name: str, action: str) -> dict[str, Any]:
+    """Stop: no run starts there and its idle nodes go. Start: as before. Restart: both."""
+    with plane.write() as connection:
+        workspace = workspaces.get(connection, workspace_name)
+        row = _changeable(connection, workspace, name)
+        now = plane.now()
+        if action == "restart":
+            _replace_idle(connection, row, now)
+        stopped_at = (row.stopped_at or now) if action == "stop" else None
+        changes = {"stopped_at": stopped_at, "modified_at": now}
+        computes.change(connection, row.target, changes)
+    plane.hint(row.target)
+    return show(plane, workspace_name, name)
+
+
+def remove(plane: Plane, workspace_name: str, name: str, *, cancel: bool) -> bool:
+    """Whether it is gone already. Else it goes once its runs have ended and its nodes are away."""
+    with plane.write() as connection:
+        workspace = workspaces.get(connection, workspace_name)
+        row = _owned(connection, workspace, name)
+        active = computes.active_runs(connection, row.target, 10_000)
+        if active and not cancel and row.deleting_at is None:
+            ids = [each.id for each in active]
+            more = f" and {len(ids) - _LISTED} more" if len(ids) > _LISTED else ""
+            raise ConflictError(
+                f"compute target {name!r} has {len(ids)} active run"
+                f"{'' if len(ids) == 1 else 's'}: {', '.join(ids[:_LISTED])}{more}",
+                hint="wait for them, or delete it with --cancel (cancel=true), which cancels them",
+                runs=ids[:_LISTED],
+            )
+        now = plane.now()
+        changes = {"provisioning_state": DELETING, "deleting_at": row.deleting_at or now}
+        computes.change(connection, row.target, {**changes, "modified_at": now})
+    for run in active:
+        runs.cancel(plane, run.id)
+    gone = finish_removal(plane, row.target)
+    plane.hint(row.target)
+    return gone
+
+
+def finish_removal(plane: Plane, target: str) -> bool:
+    """Take the row of a target away that is to go and has nothing left; whether it is away."""
+    with plane.write() as connection:
+        row = computes.find(connection, target, lock=True)
+        if row is None:
+            return True
+        waits = (
+            row.deleting_at is None
+            or nodes.present(connection, target)
+            or computes.active_runs(connection, target, 1)
+            or computes.has_traces(connection, target)
+        )
+        if waits:
+            return False
+        nodes.forget_target(connection, target)
+        computes.remove(connection, target)
+    plane.computes_changed()
+    return True
+
+
+def list_nodes(plane: Plane, workspace_name: str, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = show(plane, workspace_name, name)["nodes"]
+    return found
+
+
+def active_runs(
+    plane: Plane, workspace_name: str, name: str, limit: int, cursor: str | None
+) -> Page:
+    """Runs of the target that have not ended."""
+    with plane.database.read() as connection:
+        workspace = workspaces.get(connection, workspace_name)
+        if name != LOCAL:
+            get(connection, workspace, name)
+    live = [status.value for status in Status if status not in TERMINAL]
+    unfinished = Filter(
+        statuses=[*live, CANCEL_REQUESTED], target=name, include_children=True, archived="all"
+    )
+    return runs.page(plane, workspace_name, unfinished, limit, cursor)
+
+
+def opened(plane: Plane, row: Row[Any]) -> dict[str, str]:
+    """The secrets of a target."""
+    if row.secrets is None:
+        return {}
+    found: dict[str, str] = sealing.unseal(plane.secret, f"compute {row.target}", row.secrets)
+    return found
+
+
+def _sealed(plane: Plane, target: str, secrets: Mapping[str, str]) -> str | None:
+    return sealing.seal(plane.secret, f"compute {target}", dict(secrets)) if secrets else None
+
+
+def _row(
+    plane: Plane,
+    workspace: Workspace,
+    name: str,
+    made: Mapping[str, Any],
+    secrets: Mapping[str, str],
+) -> dict[str, Any]:
+    target, now = key(workspace.name, name), plane.now()
+    return {
+        "id": new_uuid(),
+        "workspace_id": workspace.id,
+        "name": name,
+        "target": target,
+        "type": made["type"],
+        "kind": made["kind"],
+        "config": made["config"],
+        "secrets": _sealed(plane, target, secrets),
+        "tags": dict(made.get("tags") or {}),
+        "description": made.get("description") or "",
+        "provisioning_state": SUCCEEDED,
+        "provisioning_errors": [],
+        "created_at": now,
+        "modified_at": now,
+    }
+
+
+def _same(plane: Plane, row: Row[Any], made: Mapping[str, Any], secrets: Mapping[str, str]) -> None:
+    _not_going(row)
+    asked = {name: made[name] for name in ("type", "config")}
+    found = {"type": row.type, "config": _as_asked(row, made["config"])}
+    if asked != found or (secrets and secrets != opened(plane, row)):
+        raise ConflictError(
+            f"compute target {row.name!r} exists already and is another one",
+            hint="change it with wherry compute update, delete it first, or choose another name",
+        )
+
+
+def _as_asked(row: Row[Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """A host key that was found on attaching was not asked for."""
+    found = dict(row.config)
+    if row.kind == MACHINE and not config.get("host_key"):
+        found["host_key"] = ""
+    return found
+
+
+def _site_of(connection: Connection, kind: str, config: Mapping[str, Any]) -> None:
+    if kind != CLUSTER:
+        return
+    try:
+        sites.get(connection, site_name(config["location"]))
+    except NotFoundError as error:
+        raise UserErrorException(
+            f"location is {config['location']!r}: {error.message}", hint=error.hint
+        ) from None
+
+
+def _check_fixed(row: Row[Any], config: Mapping[str, Any]) -> None:
+    for name in ("vm_size", "vm_priority", "location"):
+        if row.kind == CLUSTER and row.config[name] != config[name]:
+            raise ConflictError(
+                f"{name} of compute target {row.name!r} cannot be changed",
+                hint="delete it, and create it anew",
+            )
+
+
+def _owned(connection: Connection, workspace: Workspace, name: str) -> Row[Any]:
+    if name == LOCAL:
+        raise ConflictError("the compute target 'local' is this machine: it is always there")
+    return get(connection, workspace, name, lock=True)
+
+
+def _changeable(connection: Connection, workspace: Workspace, name: str) -> Row[Any]:
+    row = _owned(connection, workspace, name)
+    _not_going(row)
+    return row
+
+
+def _not_going(row: Row[Any]) -> None:
+    if row.deleting_at is not None:
+        raise ConflictError(
+            f"compute target {row.name!r} is being deleted", hint="wait until it is gone"
+        )
+
+
+def _replace_idle(connection: Connection, row: Row[Any], now: Any) -> None:
+    """Nodes without a run go; others come when there is need of them."""
+    busy = nodes.busy(connection, row.target)
+    for node in nodes.present(connection, row.target):
+        if node.id not in busy and node.state in (nodes.IDLE, nodes.UNUSABLE):
+            nodes.move(connection, node.id, nodes.LEAVING, now, reason="restarted")

@@ -1,0 +1,155 @@
+"""Sites as people see them: made, changed, listed, taken away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Row
+from sqlalchemy.exc import IntegrityError
+
+from wherry.core.compute_configs import PoolConfig, parse_secrets, site_name
+from wherry.core.errors import ConflictError, NotFoundError, UserErrorException
+from wherry.core.ids import check_name
+from wherry.core.nearest import suggest
+from wherry.core.records import iso
+from wherry.core.targets import LOCAL, name_of
+from wherry.store import computes, sites
+
+from . import sealing
+from .plane import Plane
+
+KINDS = (LOCAL, "ssh")
+
+
+def every(plane: Plane) -> list[dict[str, Any]]:
+    with plane.database.read() as connection:
+        rows = sites.every(connection)
+        return [_local(plane), *(_record(row) for row in rows)]
+
+
+def show(plane: Plane, name: str) -> dict[str, Any]:
+    with plane.database.read() as connection:
+        row = get(connection, name)
+    return _local(plane) if row is None else _record(row)
+
+
+def get(connection: Connection, name: str, *, lock: bool = False) -> Row[Any] | None:
+    """The row of a site; None for this machine, which has none."""
+    if name == LOCAL:
+        return None
+    row = sites.find(connection, name, lock=lock)
+    if row is None:
+        known = [LOCAL, *(each.name for each in sites.every(connection))]
+        raise NotFoundError(
+            f"there is no site {name!r}{suggest(name, known)}",
+            hint=f"the sites are: {', '.join(known)}",
+        )
+    return row
+
+
+def put(plane: Plane, name: str, fields: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """The site, and whether this call made it. What it is made of is replaced."""
+    _changeable(name)
+    check_name("site", name)
+    kind = fields["kind"]
+    if kind not in KINDS[1:]:
+        raise UserErrorException(
+            f"there are no sites of kind {kind!r}{suggest(str(kind), KINDS[1:])}",
+            hint=f"a site is of kind {' or '.join(KINDS[1:])}; this machine is there by itself",
+        )
+    config = PoolConfig.parse(fields["config"]).to_dict()
+    secrets = parse_secrets(fields.get("secrets"))
+    now = plane.now()
+    kept = {"kind": kind, "config": config, "secrets": _sealed(plane, name, secrets)}
+    try:
+        with plane.write() as connection:
+            known = sites.find(connection, name, lock=True)
+            if known is None:
+                sites.add(connection, {"name": name, **kept, "created_at": now, "modified_at": now})
+            else:
+                _keep_used_hosts(connection, name, config)
+                sites.change(connection, name, {**kept, "modified_at": now})
+    except IntegrityError:
+        raise ConflictError(f"the site {name!r} was made by another request just now") from None
+    return show(plane, name), known is None
+
+
+def change(plane: Plane, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of its configuration one by one; secrets that are not named stay."""
+    _changeable(name)
+    with plane.write() as connection:
+        row = get(connection, name, lock=True)
+        assert row is not None
+        config = PoolConfig.parse({**row.config, **(fields.get("config") or {})}).to_dict()
+        _keep_used_hosts(connection, name, config)
+        changes: dict[str, Any] = {"config": config, "modified_at": plane.now()}
+        if fields.get("secrets"):
+            secrets = {**opened(plane, row), **parse_secrets(fields["secrets"])}
+            changes["secrets"] = _sealed(plane, name, secrets)
+        sites.change(connection, name, changes)
+    return show(plane, name)
+
+
+def remove(plane: Plane, name: str) -> None:
+    _changeable(name)
+    with plane.write() as connection:
+        get(connection, name, lock=True)
+        users = [row for row in computes.every(connection) if _uses(row, name)]
+        if users or sites.nodes_at(connection, name):
+            called = ", ".join(sorted(row.target for row in users)) or "a cluster that is deleted"
+            raise ConflictError(
+                f"site {name!r} is used by {called}", hint="delete those compute targets first"
+            )
+        sites.remove(connection, name)
+
+
+def opened(plane: Plane, row: Row[Any]) -> dict[str, str]:
+    """The secrets of a site."""
+    if row.secrets is None:
+        return {}
+    found: dict[str, str] = sealing.unseal(plane.secret, f"site {row.name}", row.secrets)
+    return found
+
+
+def _sealed(plane: Plane, name: str, secrets: Mapping[str, str]) -> str | None:
+    return sealing.seal(plane.secret, f"site {name}", dict(secrets)) if secrets else None
+
+
+def _uses(row: Row[Any], name: str) -> bool:
+    return "location" in row.config and site_name(row.config["location"]) == name
+
+
+def _changeable(name: str) -> None:
+    if name == LOCAL:
+        raise ConflictError(
+            "the site 'local' is this machine: it is always there, as it is",
+            hint="local_cpus and local_memory in the settings say what of it may be used",
+        )
+
+
+def _keep_used_hosts(connection: Connection, name: str, config: Mapping[str, Any]) -> None:
+    """A host that is a node of a cluster cannot go."""
+    kept = {(host["address"], host["port"]) for host in config["hosts"]}
+    for node in sites.nodes_at(connection, name):
+        place = (node.config.get("address"), node.config.get("port"))
+        if node.config and place not in kept:
+            raise ConflictError(
+                f"the host {node.name} is a node of compute target {name_of(node.target)!r}",
+                hint="let the cluster shrink first, or delete it",
+            )
+
+
+def _record(row: Row[Any]) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "kind": row.kind,
+        "config": row.config,
+        "created_at": iso(row.created_at),
+        "modified_at": iso(row.modified_at),
+    }
+
+
+def _local(plane: Plane) -> dict[str, Any]:
+    at = iso(plane.started_at)
+    return {"name": LOCAL, "kind": LOCAL, "config": {}, "created_at": at, "modified_at": at}

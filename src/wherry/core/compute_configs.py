@@ -1,0 +1,285 @@
+"""What makes a compute target or a site, checked field by field."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+from .errors import UserErrorException
+from .nearest import suggest
+from .sizes import parse_bytes
+from .targets import LOCAL
+
+CLUSTER, MACHINE = "cluster", "machine"
+TYPES: Mapping[str, str] = {
+    "AmlCompute": CLUSTER,
+    "BatchAI": CLUSTER,
+    "VirtualMachine": MACHINE,
+}
+DEDICATED, LOW_PRIORITY = "dedicated", "lowpriority"
+MOST_NODES = 10_000
+MOST_HOSTS = 10_000
+_LONGEST_S = 30 * 24 * 3600
+_LONGEST_TEXT = 20_000
+SECRETS = ("password", "private_key", "passphrase")
+
+# Where Azure has machines: whoever names one of these here means this machine.
+_REGIONS = """
+asia asiapacific australia australiacentral australiacentral2 australiaeast australiasoutheast
+austriaeast belgiumcentral brazil brazilsouth brazilsoutheast canada canadacentral canadaeast
+centralindia centralus centraluseuap chilecentral chinaeast chinaeast2 chinanorth chinanorth2
+chinanorth3 denmarkeast eastasia eastus eastus2 eastus2euap europe france francecentral
+francesouth germany germanynorth germanywestcentral global india indonesiacentral israelcentral
+italynorth japan japaneast japanwest jioindiacentral jioindiawest korea koreacentral koreasouth
+malaysiawest mexicocentral newzealandnorth northcentralus northeurope norway norwayeast
+norwaywest polandcentral qatarcentral singapore southafrica southafricanorth southafricawest
+southcentralus southeastasia southindia spaincentral swedencentral swedensouth switzerland
+switzerlandnorth switzerlandwest uae uaecentral uaenorth uk uksouth ukwest unitedstates
+usgovarizona usgovtexas usgovvirginia westcentralus westeurope westindia westus westus2 westus3
+"""
+REGIONS = frozenset(_REGIONS.split())
+
+
+@dataclass(frozen=True)
+class ClusterConfig:
+    """A cluster. ``location`` and ``vm_size`` are as they were written: what they mean here is
+    found when a node is made.
+    """
+
+    max_nodes: int
+    min_nodes: int = 0
+    idle_seconds: int = 120
+    vm_size: str = ""
+    vm_priority: str = DEDICATED
+    location: str = ""
+
+    @classmethod
+    def parse(cls, fields: Mapping[str, Any]) -> ClusterConfig:
+        _known("a cluster", fields, cls.__dataclass_fields__)
+        if fields.get("max_nodes") in (None, ""):
+            raise UserErrorException(
+                "max nodes count is mandatory", hint="say how many nodes there may be: max_nodes=4"
+            )
+        config = cls(
+            max_nodes=_whole("max_nodes", fields["max_nodes"], 0, MOST_NODES),
+            min_nodes=_whole("min_nodes", fields.get("min_nodes", 0), 0, MOST_NODES),
+            idle_seconds=_whole("idle_seconds", fields.get("idle_seconds", 120), 0, _LONGEST_S),
+            vm_size=_text("vm_size", fields.get("vm_size")),
+            vm_priority=_priority(fields.get("vm_priority")),
+            location=_text("location", fields.get("location")),
+        )
+        if config.max_nodes < config.min_nodes:
+            raise UserErrorException(
+                "max nodes count must be greater than or equal to min nodes count",
+                hint=f"max_nodes is {config.max_nodes}, min_nodes is {config.min_nodes}",
+            )
+        return config
+
+    def to_dict(self) -> Dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class MachineConfig:
+    """A machine that is reached by SSH. ``jump`` is the host on the way, ``user@host:port``."""
+
+    address: str
+    username: str = ""
+    port: int = 22
+    host_key: str = ""
+    jump: str = ""
+    python: str = ""
+
+    @classmethod
+    def parse(cls, fields: Mapping[str, Any]) -> MachineConfig:
+        _known("a machine", fields, cls.__dataclass_fields__)
+        return cls(**_reached(fields))
+
+    def to_dict(self) -> Dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class HostConfig:
+    """One host of a pool. What is not declared (None) is found when it is first used."""
+
+    address: str
+    username: str = ""
+    port: int = 22
+    host_key: str = ""
+    jump: str = ""
+    python: str = ""
+    cores: Optional[float] = None
+    memory_bytes: Optional[int] = None
+    gpus: Optional[int] = None
+    price_per_hour: float = 0.0
+    name: str = ""
+
+    @classmethod
+    def parse(cls, fields: Any) -> HostConfig:
+        if isinstance(fields, str):
+            fields = {"address": fields}
+        if not isinstance(fields, Mapping):
+            raise UserErrorException(
+                f"a host is {fields!r}, not an address or a table of fields",
+                hint="such as: {address: node1.lab, username: me, cores: 8, memory: 32GB}",
+            )
+        given = dict(fields)
+        if "user" in given:
+            given["username"] = given.pop("user")
+        if "memory" in given:
+            given["memory_bytes"] = given.pop("memory")
+        _known("a host", given, cls.__dataclass_fields__)
+        reached = _reached(given)
+        return cls(
+            **reached,
+            cores=_amount("cores", given.get("cores")),
+            memory_bytes=None
+            if given.get("memory_bytes") in (None, "")
+            else parse_bytes(given["memory_bytes"]),
+            gpus=None
+            if given.get("gpus") in (None, "")
+            else _whole("gpus", given["gpus"], 0, 10_000),
+            price_per_hour=_amount("price_per_hour", given.get("price_per_hour")) or 0.0,
+            name=_text("name", given.get("name")) or reached["address"],
+        )
+
+
+@dataclass(frozen=True)
+class PoolConfig:
+    """Hosts that clusters take their nodes from."""
+
+    hosts: List[HostConfig] = field(default_factory=list)
+
+    @classmethod
+    def parse(cls, fields: Mapping[str, Any]) -> PoolConfig:
+        """Fields beside ``hosts`` hold for all of them that do not say otherwise."""
+        given = fields.get("hosts")
+        if not isinstance(given, Sequence) or isinstance(given, str) or not given:
+            raise UserErrorException(
+                "a site of kind ssh needs hosts", hint="such as: hosts: [node1.lab, node2.lab]"
+            )
+        if len(given) > MOST_HOSTS:
+            raise UserErrorException(f"a site has at most {MOST_HOSTS} hosts")
+        common = {name: value for name, value in fields.items() if name != "hosts"}
+        hosts = [
+            HostConfig.parse({**common, **({"address": each} if isinstance(each, str) else each)})
+            if isinstance(each, (str, Mapping))
+            else HostConfig.parse(each)
+            for each in given
+        ]
+        places = [(host.address, host.port) for host in hosts]
+        for place in places:
+            if places.count(place) > 1:
+                raise UserErrorException(f"the host {place[0]}:{place[1]} is listed twice")
+        return cls(hosts)
+
+    def to_dict(self) -> Dict[str, Any]:
+        return asdict(self)
+
+
+def kind_of(type: object, kind: object) -> str:
+    """Our word for a type of Azure's."""
+    if type not in TYPES:
+        raise UserErrorException(
+            f"there are no compute targets of type {type!r}{suggest(str(type), TYPES)}",
+            hint=f"the types are {', '.join(TYPES)}",
+        )
+    found = TYPES[str(type)]
+    if kind not in (None, "", found):
+        raise UserErrorException(f"a compute target of type {type} is a {found}, not a {kind}")
+    return found
+
+
+def parse_compute(kind: str, fields: Mapping[str, Any]) -> Dict[str, Any]:
+    """The configuration of a target of that kind, whole."""
+    if kind == CLUSTER:
+        return ClusterConfig.parse(fields).to_dict()
+    return MachineConfig.parse(fields).to_dict()
+
+
+def parse_secrets(fields: Optional[Mapping[str, Any]]) -> Dict[str, str]:
+    """Those that were given."""
+    _known("secrets", fields or {}, SECRETS)
+    found = {name: _text(name, value) for name, value in (fields or {}).items()}
+    return {name: value for name, value in found.items() if value}
+
+
+def is_region(location: str) -> bool:
+    """Whether Azure calls a place so, as its portal or its programs write it."""
+    return location.replace(" ", "").lower() in REGIONS
+
+
+def site_name(location: str) -> str:
+    """The site that a location names."""
+    return LOCAL if not location or is_region(location) else location
+
+
+def _reached(fields: Mapping[str, Any]) -> Dict[str, Any]:
+    address = _text("address", fields.get("address"))
+    if not address or address.startswith("-") or any(mark in address for mark in " \t\n/"):
+        raise UserErrorException(
+            f"address is {address!r}, which names no machine",
+            hint="give a host's name or number, such as node1.lab or 10.0.0.5",
+        )
+    return {
+        "address": address,
+        "username": _text("username", fields.get("username")),
+        "port": _whole("port", fields.get("port") or 22, 1, 65535),
+        "host_key": _text("host_key", fields.get("host_key")),
+        "jump": _text("jump", fields.get("jump")),
+        "python": _text("python", fields.get("python")),
+    }
+
+
+def _known(what: str, fields: Mapping[str, Any], names: Any) -> None:
+    for name in fields:
+        if name not in names:
+            raise UserErrorException(
+                f"{what} has no field {name!r}{suggest(str(name), names)}",
+                hint=f"the fields are {', '.join(names)}",
+            )
+
+
+def _whole(name: str, value: Any, least: int, most: int) -> int:
+    """Also from text: notebooks pass numbers from the environment as they are."""
+    try:
+        number = int(str(value).strip())
+    except ValueError:
+        number = None
+    if number is None or isinstance(value, bool) or not least <= number <= most:
+        raise UserErrorException(
+            f"{name} is {value!r}, not a whole number from {least} to {most}",
+            hint=f"such as {name}: {max(least, min(4, most))}",
+        )
+    return number
+
+
+def _amount(name: str, value: Any) -> Optional[float]:
+    if value in (None, ""):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = -1.0
+    if isinstance(value, bool) or not 0 <= number < 1e9:
+        raise UserErrorException(f"{name} is {value!r}, not an amount")
+    return number
+
+
+def _text(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str) or len(value) > _LONGEST_TEXT or "\0" in value:
+        raise UserErrorException(f"{name} must be a text, not {str(value)[:100]!r}")
+    return value.strip() if name not in SECRETS else value
+
+
+def _priority(value: Any) -> str:
+    """In both eras' spellings."""
+    text = _text("vm_priority", value).lower().replace("_", "").replace("-", "")
+    if text in ("", DEDICATED, LOW_PRIORITY):
+        return text or DEDICATED
+    raise UserErrorException(
+        f"vm_priority is {value!r}", hint=f"it is {DEDICATED} or {LOW_PRIORITY}"
+    )

@@ -1,0 +1,225 @@
+"""Compute targets and sites over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.planes import TOKEN, add_snapshot, make_plane, run_fields
+from wherry.api.app import create_app
+from wherry.control.plane import Plane
+from wherry.control.submit import submit
+from wherry.drivers.memory import MemoryDriver
+from wherry.store import tables
+
+COMPUTES = "/api/v1/workspaces/w/computes"
+CLUSTER = {"type": "AmlCompute", "config": {"max_nodes": 4}}
+POOL = {"kind": "ssh", "config": {"hosts": ["one.lab", {"address": "two.lab", "port": 2222}]}}
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> Plane:
+    return make_plane(tmp_path / "home", {"local": MemoryDriver()})
+
+
+@pytest.fixture
+def client(plane: Plane) -> Iterator[TestClient]:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with TestClient(create_app(plane, reconcile=False), headers=headers) as client:
+        yield client
+
+
+def test_a_cluster_is_made_shown_changed_and_deleted(client: TestClient) -> None:
+    body = {**CLUSTER, "tags": {"a": "1"}, "description": "for all"}
+    made = client.put(f"{COMPUTES}/cpu-cluster", json=body)
+    assert made.status_code == 201
+    record = made.json()
+    assert record == client.get(f"{COMPUTES}/cpu-cluster").json()
+    assert (record["name"], record["type"], record["kind"]) == (
+        "cpu-cluster",
+        "AmlCompute",
+        "cluster",
+    )
+    assert record["location"] == "local"
+    assert record["provisioning_state"] == "Succeeded"
+    assert record["problem"] is None
+    status = record["status"]
+    assert status["current_node_count"] == status["target_node_count"] == 0
+    assert set(status["node_state_counts"].values()) == {0}
+    assert status["allocation_state"] == "Steady"
+    assert status["scale_settings"] == {"min_nodes": 0, "max_nodes": 4, "idle_seconds": 120}
+    changed = client.patch(
+        f"{COMPUTES}/cpu-cluster",
+        json={"config": {"max_nodes": "6"}, "tags": {"b": "2"}, "remove_tags": ["a"]},
+    ).json()
+    assert changed["config"]["max_nodes"] == 6
+    assert changed["tags"] == {"b": "2"}
+    assert changed["description"] == "for all"
+    assert client.delete(f"{COMPUTES}/cpu-cluster").status_code == 204
+    assert client.get(f"{COMPUTES}/cpu-cluster").status_code == 404
+
+
+def test_the_same_again_is_the_same_and_another_is_refused(client: TestClient) -> None:
+    assert client.put(f"{COMPUTES}/cpu", json=CLUSTER).status_code == 201
+    assert client.put(f"{COMPUTES}/cpu", json=CLUSTER).status_code == 200
+    other = {**CLUSTER, "config": {"max_nodes": 5}}
+    refused = client.put(f"{COMPUTES}/cpu", json=other)
+    assert refused.status_code == 409
+    assert "exists already" in refused.json()["detail"]
+    assert client.get(f"{COMPUTES}/cpu").json()["config"]["max_nodes"] == 4
+
+
+def test_this_machine_is_among_them(client: TestClient) -> None:
+    client.put(f"{COMPUTES}/cpu", json=CLUSTER)
+    listed = client.get(COMPUTES).json()["items"]
+    assert [each["name"] for each in listed] == ["local", "cpu"]
+    assert set(listed[0]) == set(listed[1])
+    assert listed[0]["kind"] == "local"
+    assert listed[0]["nodes"][0]["state"] == "idle"
+    assert client.delete(f"{COMPUTES}/local").status_code == 409
+
+
+def test_workspaces_have_their_own(client: TestClient) -> None:
+    client.post("/api/v1/workspaces", json={"name": "v"})
+    client.put(f"{COMPUTES}/cpu", json=CLUSTER)
+    elsewhere = COMPUTES.replace("/w/", "/v/")
+    assert client.get(f"{elsewhere}/cpu").status_code == 404
+    assert client.put(f"{elsewhere}/cpu", json=CLUSTER).status_code == 201
+    refused = client.delete("/api/v1/workspaces/v")
+    assert refused.status_code == 409
+    assert "compute target 'cpu'" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "name", ["local", "amlcompute", "AmlCompute", "containerinstance", "x", "1a", "a_b", "a-", "ä1"]
+)
+def test_names_that_azure_refuses_are_refused(client: TestClient, name: str) -> None:
+    refused = client.put(f"{COMPUTES}/{name}", json=CLUSTER)
+    assert refused.status_code == 400, refused.text
+    assert refused.json()["hint"]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"type": "AmlCompute", "config": {}}, "max nodes count is mandatory"),
+        (
+            {"type": "AmlCompute", "config": {"max_nodes": 1, "min_nodes": 2}},
+            "max nodes count must be greater than or equal to min nodes count",
+        ),
+        ({"type": "AmlCompute", "config": {"max_nodes": "many"}}, "max_nodes is 'many'"),
+        ({"type": "AmlCompute", "config": {"max_node": 1}}, "did you mean 'max_nodes'?"),
+        (
+            {"type": "AmlCompute", "config": {"max_nodes": 1, "vm_priority": "high"}},
+            "vm_priority is 'high'",
+        ),
+        (
+            {"type": "AmlCompute", "config": {"max_nodes": 1, "location": "moon"}},
+            "there is no site 'moon'",
+        ),
+        ({"type": "AKS", "config": {}}, "no compute targets of type 'AKS'"),
+        ({"type": "AmlCompute", "kind": "machine", "config": {"max_nodes": 1}}, "is a cluster"),
+        ({"type": "VirtualMachine", "config": {}}, "names no machine"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_sentence(
+    client: TestClient, body: dict[str, Any], said: str
+) -> None:
+    refused = client.put(f"{COMPUTES}/cpu", json=body)
+    assert refused.status_code == 400, refused.text
+    assert said in refused.json()["detail"]
+    assert client.get(f"{COMPUTES}/cpu").status_code == 404
+
+
+def test_a_region_of_azure_means_this_machine_and_says_so(client: TestClient) -> None:
+    body = {"type": "AmlCompute", "config": {"max_nodes": "4", "location": "West US 2"}}
+    record = client.put(f"{COMPUTES}/cpu", json=body).json()
+    assert record["location"] == "local"
+    assert "region of Azure" in record["notices"][0]
+
+
+def test_a_cluster_with_runs_is_deleted_only_if_that_is_meant(
+    client: TestClient, plane: Plane
+) -> None:
+    client.put(f"{COMPUTES}/cpu", json=CLUSTER)
+    run_id = _queued(plane)
+    refused = client.delete(f"{COMPUTES}/cpu")
+    assert refused.status_code == 409
+    assert run_id in refused.json()["detail"]
+    active = client.get(f"{COMPUTES}/cpu/runs").json()["items"]
+    assert [run["id"] for run in active] == [run_id]
+    assert active[0]["target"] == "cpu"
+    assert client.delete(f"{COMPUTES}/cpu?cancel=true").status_code == 204
+    assert client.get(f"/api/v1/runs/{run_id}").json()["status"] == "Canceled"
+    assert client.get("/api/v1/workspaces/w/runs?target=cpu").json()["items"][0]["id"] == run_id
+
+
+def _queued(plane: Plane) -> str:
+    """A run that waits for the cluster."""
+    run, _ = submit(plane, "w", run_fields(add_snapshot(plane, {"train.py": b""})), "me")
+    with plane.write() as connection:
+        connection.execute(tables.runs.update().values(target="w/cpu"))
+    return run.id
+
+
+def test_a_stopped_target_says_so(client: TestClient) -> None:
+    client.put(f"{COMPUTES}/cpu", json=CLUSTER)
+    assert client.post(f"{COMPUTES}/cpu/stop").json()["state"] == "Stopped"
+    assert client.post(f"{COMPUTES}/cpu/start").json()["state"] == "Running"
+
+
+def test_secrets_are_never_given_back(client: TestClient, plane: Plane) -> None:
+    body = {
+        "type": "VirtualMachine",
+        "config": {"address": "one.lab", "username": "me", "port": "22"},
+        "secrets": {"password": "hunter2"},
+    }
+    made = client.put(f"{COMPUTES}/vm", json=body)
+    assert made.status_code == 201, made.text
+    assert made.json()["config"]["port"] == 22
+    assert client.put("/api/v1/sites/lab", json={**POOL, "secrets": {"password": "hunter2"}})
+    told = made.text + client.get(COMPUTES).text + client.get("/api/v1/sites").text
+    assert "hunter2" not in told
+    with plane.database.read() as connection:
+        for table in (tables.computes, tables.sites):
+            kept = connection.execute(table.select()).one()
+            assert "hunter2" not in str(kept)
+            assert kept.secrets
+
+
+def test_a_pool_of_hosts_is_a_site(client: TestClient) -> None:
+    made = client.put("/api/v1/sites/lab", json=POOL)
+    assert made.status_code == 201, made.text
+    assert [host["port"] for host in made.json()["config"]["hosts"]] == [22, 2222]
+    assert client.put("/api/v1/sites/lab", json=POOL).status_code == 200
+    assert [each["name"] for each in client.get("/api/v1/sites").json()["items"]] == [
+        "local",
+        "lab",
+    ]
+    config = {"max_nodes": 2, "location": "lab"}
+    assert client.put(f"{COMPUTES}/cpu", json={**CLUSTER, "config": config}).status_code == 201
+    assert client.delete("/api/v1/sites/lab").status_code == 409
+    assert client.delete(f"{COMPUTES}/cpu").status_code == 204
+    assert client.delete("/api/v1/sites/lab").status_code == 204
+    assert client.get("/api/v1/sites/lab").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"kind": "slurm", "config": {}}, 400),
+        ({"kind": "ssh", "config": {}}, 400),
+        ({"kind": "ssh", "config": {"hosts": ["a", "a"]}}, 400),
+        ({"kind": "ssh", "config": {"hosts": [{"adress": "a"}]}}, 400),
+        ({"kind": "ssh", "config": {"hosts": [5]}}, 400),
+    ],
+)
+def test_a_site_that_cannot_be_is_refused(
+    client: TestClient, body: dict[str, Any], status: int
+) -> None:
+    assert client.put("/api/v1/sites/lab", json=body).status_code == status
+    assert client.put("/api/v1/sites/local", json=POOL).status_code == 409
