@@ -86,6 +86,12 @@ def test_without_a_known_end_there_is_no_promise_to_keep() -> None:
     assert started(schedule([Job("head", 2), short], nodes(1), late, 2, NOW)) == []
 
 
+def test_a_node_that_may_yet_be_made_leaves_no_time_to_fill() -> None:
+    busy, short = running(1, until=[NOW + 100]), Job("short", 1, 0, 1, 10.0)
+    assert started(schedule([Job("head", 2), short], nodes(1), busy, 3, NOW)) == []
+    assert started(schedule([Job("head", 3), short], nodes(1), busy, 3, NOW)) == ["short"]
+
+
 def test_a_run_that_can_never_start_holds_nobody_back() -> None:
     found = schedule(jobs(5, 1), nodes(1), [], 4, NOW)
     assert started(found) == ["run-1"]

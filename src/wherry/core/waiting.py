@@ -1,0 +1,80 @@
+"""Why a run of a cluster waits, in one sentence."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Optional, Sequence
+
+from .nodes import NodeState, NodeView, busy, counts
+
+_NAMED = 2
+
+
+def for_nodes(
+    wanted: int,
+    target: str,
+    nodes: Sequence[NodeView],
+    max_nodes: int,
+    *,
+    ahead: int = 0,
+    kept_for: str = "",
+    site_room: Optional[int] = None,
+    problem: str = "",
+) -> str:
+    """``needs 2 nodes of cpu-cluster; 1 idle, 1 busy until run X ends, limit 2``.
+
+    ``kept_for``: the run before it that idle nodes are kept for; ``problem``: what is wrong with
+    unusable nodes, or with the target.
+    """
+    needs = f"needs {_nodes(wanted)} of {target}"
+    if wanted > max_nodes:
+        return f"{needs}, which may have {max_nodes} at most: raise its max_nodes, or ask for fewer"
+    have = ", ".join([*_states(nodes, kept_for), f"limit {max_nodes}"])
+    more = [
+        f"{_runs(ahead)} before it" if ahead else "",
+        "its site has no room for more" if _no_room(wanted, nodes, max_nodes, site_room) else "",
+        problem,
+    ]
+    return "; ".join([needs, have, *filter(None, more)])
+
+
+def _states(nodes: Sequence[NodeView], kept_for: str) -> List[str]:
+    found = counts(nodes)
+    kept = f" (kept for run {kept_for})" if kept_for and found["idle"] else ""
+    words: Dict[NodeState, str] = {
+        NodeState.IDLE: f"idle{kept}",
+        NodeState.RUNNING: f"busy{_until(nodes)}",
+        NodeState.PREPARING: "being prepared",
+        NodeState.LEAVING: "leaving",
+        NodeState.PREEMPTED: "preempted",
+        NodeState.UNUSABLE: "unusable",
+    }
+    told = [f"{found[state.value]} {word}" for state, word in words.items() if found[state.value]]
+    return told or ["none made yet"]
+
+
+def _until(nodes: Sequence[NodeView]) -> str:
+    runs = [each.run_id for each in busy(nodes) if each.run_id]
+    if not runs:
+        return ""
+    if len(runs) == 1:
+        return f" until run {runs[0]} ends"
+    rest = len(runs) - _NAMED
+    more = f" and {rest} more" if rest > 0 else ""
+    return f" until runs {' or '.join(runs[:_NAMED])}{more} end"
+
+
+def _no_room(
+    wanted: int, nodes: Sequence[NodeView], max_nodes: int, site_room: Optional[int]
+) -> bool:
+    if site_room is None or len(nodes) >= max_nodes:
+        return False
+    found = counts(nodes)
+    return found["idle"] + found["preparing"] + site_room < wanted
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
+
+
+def _runs(count: int) -> str:
+    return "1 run is" if count == 1 else f"{count} runs are"
