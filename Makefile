@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 export UV_PYTHON_DOWNLOADS ?= never
 
-.PHONY: help setup system demo test check format containers attack fuzz drills chaos installs bench clean
+.PHONY: help setup system demo test check format containers ssh attack fuzz drills chaos installs bench clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,6 +41,9 @@ fuzz: setup system  ## the same as a campaign of 10,000 requests; SEED=N repeats
 
 containers: setup system  ## the driver contract with every command in a container
 	@.venv/bin/python -m pytest -q -m containers tests/contract
+
+ssh: setup system  ## nodes over SSH: the driver contract on an old Python, faults that take their time
+	@.venv/bin/python -m pytest -q -m ssh --timeout 600 tests/ssh
 
 drills: setup  ## processes die, disks fill, networks break; in a few minutes
 	@.venv/bin/python -m pytest -q -m chaos --timeout 600 tests/chaos

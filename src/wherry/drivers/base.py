@@ -140,3 +140,23 @@ class Preflight(Protocol):
     def refuse(self, resources: Resources, interpreter: str | None) -> str | None:
         """One sentence that says why not, or None."""
         ...
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What a runner on another machine is told: where the server is as seen from there, the file
+    that says so when it changes, and the interpreter for the runner itself.
+    """
+
+    server: str
+    server_file: str
+    python: str
+
+
+@runtime_checkable
+class Remote(Protocol):
+    """A driver whose nodes are other machines."""
+
+    def reach(self, node: str = "") -> Reach | None:
+        """For the named node, where there are several; None for one that is this machine."""
+        ...

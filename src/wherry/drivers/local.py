@@ -80,16 +80,7 @@ class LocalDriver:
         return None
 
     def render(self, launch: Launch) -> str:
-        folder = self._folder_of(launch.attempt_id)
-        settings = [f"{name}={shlex.quote(value)}" for name, value in sorted(launch.env.items())]
-        return "\n".join(
-            [
-                f"# attempt {launch.attempt_id} on this machine: {launch.resources}",
-                f"# files {', '.join(sorted({**launch.files, **launch.program}))} in {folder}",
-                " ".join([*settings, shlex.join(_filled(launch.argv, folder))]),
-                "",
-            ]
-        )
+        return rendered(launch, str(self._folder_of(launch.attempt_id)), "this machine")
 
     def submit(self, launch: Launch) -> Handle:
         folder = self._folder_of(launch.attempt_id)
@@ -250,6 +241,19 @@ class LocalDriver:
             os.close(handle)
 
 
+def rendered(launch: Launch, folder: str, where: str) -> str:
+    """What is done to start it, as text for people."""
+    settings = [f"{name}={shlex.quote(value)}" for name, value in sorted(launch.env.items())]
+    return "\n".join(
+        [
+            f"# attempt {launch.attempt_id} on {where}: {launch.resources}",
+            f"# files {', '.join(sorted({**launch.files, **launch.program}))} in {folder}",
+            " ".join([*settings, shlex.join(_filled(launch.argv, folder))]),
+            "",
+        ]
+    )
+
+
 def _look(folder: Path | None) -> Observation:
     """What cannot be read is no proof of anything."""
     try:
@@ -270,7 +274,7 @@ def _seen(folder: Path) -> Observation:
     return Observation(Phase.GONE, detail=_tail(folder / "runner.log"))
 
 
-def _filled(argv: Sequence[str], folder: Path) -> list[str]:
+def _filled(argv: Sequence[str], folder: Path | str) -> list[str]:
     return [argument.replace("{dir}", str(folder)) for argument in argv]
 
 

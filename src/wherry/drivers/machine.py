@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
-
 _CGROUP = Path("/sys/fs/cgroup")
 _PROC_CGROUP = Path("/proc/self/cgroup")
 
@@ -24,7 +22,7 @@ def cpus(root: Path = _CGROUP, groups: Path = _PROC_CGROUP) -> float:
 
 def memory_bytes(root: Path = _CGROUP, groups: Path = _PROC_CGROUP) -> int:
     """The machine's memory, or less where a limit says so."""
-    limits = [int(psutil.virtual_memory().total)]
+    limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     for folder in _folders(root, groups, "memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
             text = _read(folder / name)
@@ -58,7 +56,7 @@ def _folders(root: Path, groups: Path, controller: str) -> Iterator[Path]:
             continue
         top = root / controller if controllers else root
         folder = top / path.lstrip("/")
-        yield from (folder, *folder.parents[: len(folder.parts) - len(top.parts)])
+        yield from (folder, *list(folder.parents)[: len(folder.parts) - len(top.parts)])
 
 
 def _read(path: Path) -> str:

@@ -9,9 +9,10 @@ import time
 from functools import lru_cache
 from pathlib import Path
 
-import psutil
-
 from wherry.runner import tree
+
+if sys.platform != "linux":
+    import psutil
 
 MARK = tree.MARK
 

@@ -1,0 +1,209 @@
+"""The agent on a node as seen from here: started over a connection, asked, answered."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import itertools
+import json
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import asyncssh
+
+from wherry.core.errors import TargetUnavailableError, from_problem
+
+from . import agent_bundle, frames
+from .agent_start import NONE_FOUND, READY
+from .ssh_host import Host
+
+log = logging.getLogger(__name__)
+
+START_S = 30.0
+_NOISE = 1 << 18
+_KEPT_WORDS = 4000
+
+Answer = tuple[dict[str, Any], bytes]
+Take = Callable[[str, list[Mapping[str, Any]]], None]
+
+
+class LostError(Exception):
+    """The agent will not answer any more; whether it did what it was asked is not known."""
+
+
+class Agent:
+    """``take`` is called with a root and what runners there handed over."""
+
+    def __init__(self, host: Host, process: asyncssh.SSHClientProcess[bytes], take: Take) -> None:
+        self._host = host
+        self._process = process
+        self._take = take
+        self._numbers = itertools.count()
+        self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._words: deque[bytes] = deque(maxlen=20)
+        self._tasks = [asyncio.ensure_future(self._listen_to_words())]
+        self.hello: dict[str, Any] = {}
+        self.lost = asyncio.Event()
+
+    async def ask(self, fields: Mapping[str, Any], data: bytes, limit_s: float) -> Answer:
+        """Raises what the agent says went wrong, ``LostError`` or ``asyncio.TimeoutError``."""
+        if self.lost.is_set():
+            raise LostError
+        number = next(self._numbers)
+        answered = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answered
+        try:
+            self._process.stdin.write(frames.pack({**fields, "id": number}, data))
+            answer, blob = await asyncio.wait_for(answered, limit_s)
+        except (BrokenPipeError, ConnectionError, asyncssh.Error):
+            raise LostError from None
+        finally:
+            self._waiting.pop(number, None)
+        if "error" in answer:
+            raise self._named(from_problem(answer["error"]))
+        return answer, blob
+
+    def close(self) -> None:
+        """Its input ends, and so does it."""
+        self.lost.set()
+        for task in self._tasks:
+            task.cancel()
+        self._process.close()
+        for answered in self._waiting.values():
+            if not answered.done():
+                answered.set_exception(LostError())
+
+    def begin(self, hello: dict[str, Any]) -> None:
+        self.hello = hello
+        self._tasks.append(asyncio.ensure_future(self._listen()))
+
+    async def words(self) -> str:
+        """What it, or a shell before it, said for people."""
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._process.wait_closed(), 1.0)
+        return b"".join(self._words)[-_KEPT_WORDS:].decode("utf-8", "replace").strip()
+
+    async def read(self, size: int) -> bytes:
+        return await self._process.stdout.readexactly(size)
+
+    async def read_frame(self) -> Answer:
+        text, data = frames.sizes(await self.read(frames.HEAD_SIZE))
+        return frames.parse(await self.read(text)), await self.read(data) if data else b""
+
+    async def ready_line(self) -> dict[str, Any]:
+        """What the start says, behind whatever the login shell of that user prints."""
+        read = 0
+        while read < _NOISE:
+            line = await self._process.stdout.readline()
+            read += len(line)
+            if line.startswith(READY.encode()):
+                return frames.parse(line[len(READY) :])
+            if line.startswith(NONE_FOUND.encode()):
+                raise _no_python(self._host, line[len(NONE_FOUND) :].decode("utf-8", "replace"))
+            if not line:
+                raise _not_started(self._host, await self.words())
+        raise _not_started(self._host, "its shell prints without an end")
+
+    def send(self, data: bytes) -> None:
+        self._process.stdin.write(data)
+
+    def _named(self, error: Exception) -> Exception:
+        """With the machine in front: the agent speaks of itself."""
+        if isinstance(error, TargetUnavailableError):
+            error.message = f"{self._host}: {error.message}"
+        return error
+
+    async def _listen(self) -> None:
+        try:
+            while True:
+                fields, data = await self.read_frame()
+                if "reports" in fields:
+                    self._take(str(fields["root"]), fields["reports"])
+                    continue
+                answered = self._waiting.get(fields["id"])
+                if answered is not None and not answered.done():
+                    answered.set_result((fields, data))
+        except (asyncio.IncompleteReadError, asyncssh.Error, OSError, ValueError, KeyError):
+            self.close()
+        except frames.FrameError as error:
+            log.warning("%s: %s", self._host, error)
+            self.close()
+
+    async def _listen_to_words(self) -> None:
+        with suppress(asyncssh.Error, OSError, ValueError):
+            while line := await self._process.stderr.read(4096):
+                self._words.append(line)
+
+
+async def start(host: Host, connection: asyncssh.SSHClientConnection, take: Take) -> Agent:
+    """Installs it where it is not there in this version, and starts it."""
+    try:
+        return await asyncio.wait_for(_start(host, connection, take), START_S)
+    except TimeoutError:
+        raise _not_started(host, f"it took more than {START_S:.0f} s") from None
+    except (asyncio.IncompleteReadError, asyncssh.Error, frames.FrameError, OSError) as error:
+        raise _not_started(host, str(error) or type(error).__name__) from None
+
+
+async def _start(host: Host, connection: asyncssh.SSHClientConnection, take: Take) -> Agent:
+    command = agent_bundle.command(host.python)
+    process = await connection.create_process(command, encoding=None)
+    agent = Agent(host, process, take)
+    try:
+        said = _on_linux(host, await agent.ready_line())
+        if not said.get("have"):
+            archive = agent_bundle.archive()
+            agent.send(b"%d\n" % len(archive) + archive)
+        agent.begin(await _greeting(host, agent))
+    except BaseException:
+        agent.close()
+        raise
+    return agent
+
+
+def _on_linux(host: Host, said: dict[str, Any]) -> dict[str, Any]:
+    if said.get("platform") != "linux":
+        raise _not_started(host, f"it runs {said.get('platform')}, and nodes are Linux")
+    return said
+
+
+async def _greeting(host: Host, agent: Agent) -> dict[str, Any]:
+    """The first frame; or a line that says why there is none."""
+    head = await agent.read(1)
+    if head == b"\n":
+        raise _no_room(host, await agent.ready_line())
+    text, data = frames.sizes(head + await agent.read(frames.HEAD_SIZE - 1))
+    hello = json.loads(await agent.read(text + data))
+    if hello.get("protocol") != frames.PROTOCOL:
+        raise _not_started(host, f"its protocol is {hello.get('protocol')}")
+    return dict(hello)
+
+
+def _no_python(host: Host, found: str) -> TargetUnavailableError:
+    named = f"{host.python} is no Python 3.8 or later" if host.python else "no Python was found"
+    told = f"found only: {found.strip(' ;')}" if found.strip(" ;\n") else named
+    return TargetUnavailableError(
+        f"{host} has no Python 3.8 or later: {' '.join(told.split())}",
+        hint="install one there, or give the path of one as python",
+        cause="python",
+    )
+
+
+def _no_room(host: Host, said: Mapping[str, Any]) -> TargetUnavailableError:
+    full = said.get("number") in (errno.ENOSPC, errno.EDQUOT)
+    return TargetUnavailableError(
+        f"{host}: {said.get('home')} cannot be written: {said.get('error')}",
+        hint="make room on that disk" if full else "the user's home there must be writable",
+        cause="disk_full" if full else "home",
+    )
+
+
+def _not_started(host: Host, why: str) -> TargetUnavailableError:
+    return TargetUnavailableError(
+        f"nothing can be started on {host}: {why or 'its shell ended at once'}",
+        hint=f"try: ssh {host} /bin/sh -c true",
+        cause="shell",
+    )

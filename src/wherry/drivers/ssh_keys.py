@@ -1,0 +1,89 @@
+"""Keys of ours and of machines, and what is wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import asyncssh
+
+from wherry.core.errors import TargetUnavailableError
+
+from .ssh_host import Host
+
+_KNOWN_HOSTS = Path("~/.ssh/known_hosts")
+
+
+def private_key(host: Host) -> asyncssh.SSHKey:
+    """The key that the host is given, opened."""
+    inline = host.private_key.lstrip().startswith(("-----BEGIN", "---- BEGIN", "PuTTY"))
+    name = "the private key" if inline else f"the key file {host.private_key}"
+    text = host.private_key if inline else _text(host)
+    try:
+        return asyncssh.import_private_key(text, host.passphrase or None)
+    except asyncssh.KeyEncryptionError:
+        raise _wrong(host, f"the passphrase does not open {name}") from None
+    except asyncssh.KeyImportError as error:
+        if "passphrase" in str(error).lower():
+            problem = "is wrong" if host.passphrase else "is needed"
+            raise _wrong(host, f"{name} is encrypted, and a passphrase {problem}") from None
+        raise _wrong(host, f"{name} is not a private key: {error}") from None
+
+
+def problem_with(host: Host, key: asyncssh.SSHKey, address: str, port: int) -> str:
+    """Why the machine's key is not the one that it should have; empty if it is."""
+    if host.host_key:
+        try:
+            pinned = asyncssh.import_public_key(host.host_key)
+        except asyncssh.KeyImportError:
+            return f"the host key that is kept for it cannot be read: {host.host_key[:80]!r}"
+        if key == pinned:
+            return ""
+        return f"it had {fingerprint(pinned)} when it was attached and shows {fingerprint(key)} now"
+    known = _known(host.address, address, port)
+    if not known or key in known:
+        return ""
+    return f"~/.ssh/known_hosts has {fingerprint(known[0])} and it shows {fingerprint(key)}"
+
+
+def algorithms(host: Host) -> str:
+    """Those of the pinned key first: a machine has several keys."""
+    kind = host.host_key.split(" ")[0]
+    if kind == "ssh-rsa":
+        return "^rsa-sha2-512,rsa-sha2-256"
+    return f"^{kind}" if kind else "default"
+
+
+def text_of(key: asyncssh.SSHKey) -> str:
+    """``ssh-ed25519 AAAA...``, without what is said about whose it is."""
+    return " ".join(key.export_public_key().decode().split()[:2])
+
+
+def fingerprint(key: asyncssh.SSHKey) -> str:
+    return f"{key.get_algorithm()} {key.get_fingerprint()}"
+
+
+def _text(host: Host) -> str:
+    try:
+        return Path(host.private_key).expanduser().read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise _wrong(host, f"the key file {host.private_key} is not a private key") from None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise _wrong(host, f"the key file {host.private_key} cannot be read: {reason}") from None
+
+
+def _wrong(host: Host, sentence: str) -> TargetUnavailableError:
+    return TargetUnavailableError(
+        f"{host}: {sentence}",
+        hint="give the key, its passphrase, or a password anew",
+        cause="key",
+    )
+
+
+def _known(name: str, address: str, port: int) -> list[asyncssh.SSHKey]:
+    path = _KNOWN_HOSTS.expanduser()
+    try:
+        found = asyncssh.match_known_hosts(str(path), name, address, port)
+    except (OSError, ValueError):
+        return []
+    return list(found[0])

@@ -1,0 +1,99 @@
+"""The one thread in which all SSH connections of this process live, and who shares which."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeVar
+
+from wherry.core.errors import TargetUnavailableError
+
+from .ssh_host import Host
+from .ssh_line import Line
+
+T = TypeVar("T")
+
+
+class Loop:
+    """Started by the first who needs it."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._starting = threading.Lock()
+
+    def run(self, work: Coroutine[Any, Any, T], limit_s: float) -> T:
+        """What it returns, or ``TargetUnavailableError`` when that takes longer."""
+        future = asyncio.run_coroutine_threadsafe(work, self._running())
+        try:
+            return future.result(limit_s)
+        except concurrent.futures.TimeoutError:
+            future.cancel()
+            raise TargetUnavailableError(f"it has not answered for {limit_s:.0f} s") from None
+
+    def leave(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Have it done, and do not wait for it."""
+        asyncio.run_coroutine_threadsafe(work, self._running())
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._starting:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="ssh", daemon=True).start()
+            return self._loop
+
+
+class Shared:
+    """A line and those who hold it: by root, who takes what runners hand over."""
+
+    def __init__(self, host: Host, server: str) -> None:
+        self.line = Line(host, server, self._take)
+        self.holders = 0
+        self.takers: dict[str, Callable[[list[Mapping[str, Any]]], None]] = {}
+
+    def _take(self, root: str, reports: list[Mapping[str, Any]]) -> None:
+        taker = self.takers.get(root)
+        if taker is not None:
+            taker(reports)
+
+
+class Lines:
+    """One line per machine and server, whoever asks."""
+
+    def __init__(self) -> None:
+        self.loop = Loop()
+        self._shared: dict[tuple[Host, str], Shared] = {}
+        self._changing = threading.Lock()
+
+    def hold(self, host: Host, server: str) -> Shared:
+        with self._changing:
+            key = (host, server)
+            if key not in self._shared:
+                self._shared[key] = Shared(host, server)
+            self._shared[key].holders += 1
+            return self._shared[key]
+
+    def let_go(self, host: Host, server: str) -> None:
+        with self._changing:
+            shared = self._shared[host, server]
+            shared.holders -= 1
+            if shared.holders:
+                return
+            del self._shared[host, server]
+        self.loop.leave(shared.line.close())
+
+
+lines = Lines()
+_of_parents: list[Lines] = []
+
+
+def _begin_anew() -> None:
+    """In a forked process: the thread is not there, and the connections are its parent's."""
+    global lines  # noqa: PLW0603
+    _of_parents.append(lines)
+    lines = Lines()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
