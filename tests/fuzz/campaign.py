@@ -116,6 +116,7 @@ def _steer(case: Any, target: Target, chance: random.Random) -> None:
         "workspace": ["w", "default"],
         "environment": ["Wherry-sklearn", "AzureML-Tutorial", "train"],
         "version": ["1", "latest"],
+        "label": ["latest", "stable"],
         "name": ["e", "user_logs/std_log.txt", "outputs/a.txt"],
         "run_id": [target.running, target.interactive, target.ended],
         "text": [target.running, "e_", target.ended[-8:]],

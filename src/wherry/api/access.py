@@ -45,6 +45,8 @@ _UNDER_PREFIX = {
     f"POST {_WORKSPACE}/environments": Who.OWNER,
     f"GET {_WORKSPACE}/environments/{{environment}}": Who.WORKSPACE,
     f"GET {_WORKSPACE}/environments/{{environment}}/versions/{{version}}": Who.WORKSPACE,
+    f"GET {_WORKSPACE}/environments/{{environment}}/labels/{{label}}": Who.WORKSPACE,
+    f"PUT {_WORKSPACE}/environments/{{environment}}/labels/{{label}}": Who.OWNER,
     "GET /sites": Who.OWNER,
     "GET /sites/{site}": Who.OWNER,
     "PUT /sites/{site}": Who.OWNER,

@@ -93,6 +93,10 @@ class NewEnvironment(Body):
     specification: dict[str, Any]
 
 
+class LabelledVersion(Body):
+    version: Key
+
+
 class NewSite(Body):
     kind: Str
     config: dict[str, Any]

@@ -1,13 +1,13 @@
-"""Environments over HTTP: register, list, show."""
+"""Environments over HTTP: register, list, show, label."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from wherry.control import environments
-from wherry.core.environments import LATEST
+from wherry.core.environments import LATEST, Reference
 
-from .bodies import NewEnvironment
+from .bodies import LabelledVersion, NewEnvironment
 from .deps import CallerDep, PlaneDep
 from .guard import guarded_router
 from .plain_json import PlainJSON
@@ -47,5 +47,20 @@ def show_environment(
     workspace: str, environment: str, version: str, plane: PlaneDep
 ) -> dict[str, Any]:
     """One version of an environment; ``latest`` is the newest."""
-    wanted = None if version == LATEST else version
-    return environments.show(plane, workspace, environment, wanted).to_dict()
+    wanted = Reference(environment, None if version == LATEST else version)
+    return environments.show(plane, workspace, wanted).to_dict()
+
+
+@router.get("/workspaces/{workspace}/environments/{environment}/labels/{label}")
+def show_labelled(workspace: str, environment: str, label: str, plane: PlaneDep) -> dict[str, Any]:
+    """The version of an environment that a label is on."""
+    wanted = Reference(environment, label=None if label == LATEST else label)
+    return environments.show(plane, workspace, wanted).to_dict()
+
+
+@router.put("/workspaces/{workspace}/environments/{environment}/labels/{label}")
+def label_environment(
+    workspace: str, environment: str, label: str, body: LabelledVersion, plane: PlaneDep
+) -> dict[str, Any]:
+    """Put a label on a version of an environment; no other version has it then."""
+    return environments.label(plane, workspace, environment, label, body.version).to_dict()

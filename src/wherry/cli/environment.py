@@ -144,7 +144,7 @@ def list_(session: Session, name: Optional[str], max_results: Optional[int]) -> 
 @click.argument("name", required=False, shell_complete=completing("environments"))
 @click.option("-n", "--name", "named", help="The same as NAME.")
 @click.option("-v", "--version", help="Which version.  [default: the newest]")
-@click.option("-l", "--label", help="A label; there is latest.")
+@click.option("-l", "--label", help="The version with this label, such as latest.")
 @pass_session
 def show(
     session: Session,
@@ -161,9 +161,7 @@ def show(
         )
     if version and label:
         raise Usage("both --version and --label are given", hint="give one of them")
-    if label not in (None, "latest"):
-        raise Usage(f"there is no label {label!r}", hint="the label is latest")
-    record = _record(session, str(name or named), version)
+    record = _record(session, str(name or named), version, label)
     if record.get("notice"):
         session.say(record["notice"])
     if session.output == "table" and session.query is None:
@@ -221,11 +219,13 @@ def _path(session: Session, name: Optional[str] = None) -> str:
     return every if name is None else f"{every}/{check_name('environment', name)}"
 
 
-def _record(session: Session, name: str, version: Optional[str]) -> Dict[str, Any]:
+def _record(
+    session: Session, name: str, version: Optional[str], label: Optional[str] = None
+) -> Dict[str, Any]:
     from ..sdk.client import quote
 
-    where = f"{_path(session, name)}/versions/{quote(version or 'latest')}"
-    return _shown(session.client.get(where))
+    which = f"labels/{quote(label)}" if label else f"versions/{quote(version or 'latest')}"
+    return _shown(session.client.get(f"{_path(session, name)}/{which}"))
 
 
 def _shown(record: Dict[str, Any]) -> Dict[str, Any]:
@@ -264,6 +264,7 @@ def _lines(record: Mapping[str, Any]) -> List[str]:
     facts = [
         ("name", record["name"]),
         ("version", record["version"]),
+        ("labels", " ".join(record["labels"])),
         ("description", record["description"]),
         ("tags", shown_pairs(record["tags"])),
         ("created", show_time(record["created_at"])),

@@ -9,6 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from wherry.core.environments import (
+    Reference,
+    check_label,
     check_version,
     content_hash,
     fingerprint_text,
@@ -19,7 +21,7 @@ from wherry.core.errors import ConflictError, NotFoundError, UserErrorException
 from wherry.core.ids import check_name
 from wherry.core.nearest import suggest
 from wherry.core.records import Environment, Workspace
-from wherry.store import environments, snapshots, workspaces
+from wherry.store import environment_labels, environments, snapshots, workspaces
 
 from . import curated, sealing
 from .plane import Plane
@@ -48,13 +50,11 @@ def register(
         environments.lock(connection, workspace)
         found = _existing(plane, connection, workspace, name, version, spec)
         if found is not None:
-            return _record(plane, workspace, found), False
+            return _shown(plane, connection, workspace, name, found.version), False
         version = version or environments.next_version(connection, workspace, name)
         row = _row(plane, connection, workspace, spec, {**fields, "name": name, "version": version})
         environments.add(connection, {**row, "created_by": who[:255], "created_at": plane.now()})
-        added = environments.find(connection, workspace, name, version)
-        assert added is not None
-        return _record(plane, workspace, added), True
+        return _shown(plane, connection, workspace, name, version), True
 
 
 def every(plane: Plane, workspace_name: str) -> list[Environment]:
@@ -62,7 +62,8 @@ def every(plane: Plane, workspace_name: str) -> list[Environment]:
     with plane.database.read() as connection:
         workspace = workspaces.get(connection, workspace_name)
         found = environments.newest(connection, workspace)
-    own = [_record(plane, workspace, row, sealing.LOST) for row in found]
+        marked = environment_labels.by_version(connection, workspace)
+    own = [_record(plane, workspace, row, marked, sealing.LOST) for row in found]
     return own + curated.newest(workspace_name)
 
 
@@ -77,25 +78,46 @@ def versions(plane: Plane, workspace_name: str, name: str) -> list[Environment]:
         found = environments.versions(connection, workspace, name)
         if not found:
             raise _missing(connection, workspace, name, None)
-    return [_record(plane, workspace, row, sealing.LOST) for row in found]
+        marked = environment_labels.by_version(connection, workspace, name)
+    return [_record(plane, workspace, row, marked, sealing.LOST) for row in found]
 
 
-def show(plane: Plane, workspace_name: str, name: str, version: str | None) -> Environment:
-    """One version; without one the newest."""
+def show(plane: Plane, workspace_name: str, wanted: Reference) -> Environment:
+    """One version; where none is said the newest."""
+    name, version, label = wanted
     with plane.database.read() as connection:
         workspace = workspaces.get(connection, workspace_name)
+        if label is not None:
+            version = _labelled(connection, workspace, name, label)
         if curated.is_reserved(name):
             return curated.get(workspace_name, name, version)
-        row = environments.find(connection, workspace, name, version)
-        if row is None:
+        return _shown(plane, connection, workspace, name, version)
+
+
+def label(
+    plane: Plane, workspace_name: str, name: str, label_text: str, version: str
+) -> Environment:
+    """Put a label on a version; no other version has it then."""
+    check_label(label_text)
+    with plane.write() as connection:
+        workspace = workspaces.get(connection, workspace_name)
+        if curated.is_reserved(name):
+            raise UserErrorException(
+                f"environment {name!r} is curated, and gets no label",
+                hint="clone it under a name of your own, register that and label it",
+            )
+        environments.lock(connection, workspace)
+        if environments.find(connection, workspace, name, version) is None:
             raise _missing(connection, workspace, name, version)
-    return _record(plane, workspace, row)
+        environment_labels.put(connection, workspace, name, label_text, version)
+        return _shown(plane, connection, workspace, name, version)
 
 
 def referred(plane: Plane, workspace_name: str, reference: str) -> Environment:
-    """What ``name:version``, ``name@latest`` or ``name`` means, with ``azureml:`` before or not."""
-    name, version = parse_reference(reference)
-    return show(plane, workspace_name, check_name("environment", name), version)
+    """What ``name:version``, ``name@label`` or ``name`` means, with ``azureml:`` before or not."""
+    wanted = parse_reference(reference)
+    check_name("environment", wanted.name)
+    return show(plane, workspace_name, wanted)
 
 
 def resolved(plane: Plane, workspace_name: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -166,8 +188,37 @@ def _row(
     }
 
 
+def _shown(
+    plane: Plane, connection: Connection, workspace: Workspace, name: str, version: str | None
+) -> Environment:
+    row = environments.find(connection, workspace, name, version)
+    if row is None:
+        raise _missing(connection, workspace, name, version)
+    marked = environment_labels.by_version(connection, workspace, name)
+    return _record(plane, workspace, row, marked)
+
+
+def _labelled(connection: Connection, workspace: Workspace, name: str, label: str) -> str:
+    """The version that a label is on."""
+    version = environment_labels.version_of(connection, workspace, name, label)
+    if version is not None:
+        return version
+    if not curated.is_reserved(name) and environments.find(connection, workspace, name) is None:
+        raise _missing(connection, workspace, name, None)
+    marked = environment_labels.by_version(connection, workspace, name)
+    known = sorted(each for found in marked.values() for each in found)
+    raise NotFoundError(
+        f"environment {name!r} has no label {label!r}{suggest(label, ['latest', *known])}",
+        hint=f"it has {', '.join(['latest', *known])}",
+    )
+
+
 def _record(
-    plane: Plane, workspace: Workspace, row: Row[Any], lost: str | None = None
+    plane: Plane,
+    workspace: Workspace,
+    row: Row[Any],
+    marked: Mapping[tuple[str, str], list[str]],
+    lost: str | None = None,
 ) -> Environment:
     """``lost`` stands for what another key has sealed; without it that is an error."""
     owner = _owner(workspace.id, row.name, row.version)
@@ -182,6 +233,7 @@ def _record(
         curated=False,
         created_by=row.created_by,
         created_at=row.created_at,
+        labels=marked.get((row.name, row.version), []),
     )
 
 

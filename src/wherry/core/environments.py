@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import Any, Callable, Dict, List, Mapping, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, NoReturn, Optional, Sequence
 
 from .errors import UserErrorException
 from .nearest import suggest
@@ -64,23 +64,43 @@ def check_version(version: Any, where: str = "the environment", name: str = "ver
     return version
 
 
-def parse_reference(reference: str) -> Tuple[str, Optional[str]]:
-    """Name and version of what ``azureml:name:version``, ``name@latest`` or ``name`` means.
+def check_label(label: Any) -> str:
+    """A label is written as a version is; ``latest`` is on the newest one by itself."""
+    if not isinstance(label, str) or label == LATEST or not re.match(_VERSION, label):
+        _refuse(
+            f"{_shown(label)} is no label that can be put on an environment",
+            "use letters, digits, '-', '_' and '.', such as production; latest is always on the "
+            "newest version",
+        )
+    return label
 
-    Without a version, and with the label latest, it is the newest one. An environment of Azure
-    ML's own registry (``azureml://registries/azureml/environments/...``) is a curated one.
+
+class Reference(NamedTuple):
+    """A version of an environment, by itself or by a label; without either the newest."""
+
+    name: str
+    version: Optional[str] = None
+    label: Optional[str] = None
+
+
+def parse_reference(reference: str) -> Reference:
+    """What ``azureml:name:version``, ``name@label`` or ``name`` means.
+
+    An environment of Azure ML's own registry (``azureml://registries/azureml/environments/...``)
+    is a curated one.
     """
     shared = re.fullmatch(_SHARED, reference)
     if shared:
-        return f"AzureML-{shared.group(1)}", None
+        return Reference(f"AzureML-{shared.group(1)}")
     text = reference[len("azureml:") :] if reference.startswith("azureml:") else reference
-    name, colon, version = text.partition(":")
-    if not colon:
-        name, at, label = text.partition("@")
-        version = LATEST if at and label == LATEST else "" if at else LATEST
-    if not name or not version or "/" in name:
-        _refuse(f"{_shown(reference)} names no environment", "write name:version or name@latest")
-    return name, None if version == LATEST else version
+    name, mark, which = next(
+        (text.partition(mark) for mark in ":@" if mark in text), (text, "", "")
+    )
+    if not name or "/" in name or (mark and not which):
+        _refuse(f"{_shown(reference)} names no environment", "write name:version or name@label")
+    if not mark or which == LATEST:
+        return Reference(name)
+    return Reference(name, version=which) if mark == ":" else Reference(name, label=which)
 
 
 def is_user_managed(spec: Fields) -> bool:

@@ -48,6 +48,7 @@ class Environment(Record):
     curated: bool
     created_by: str
     created_at: datetime
+    labels: List[str] = field(default_factory=list)
     notice: Optional[str] = None
 
 

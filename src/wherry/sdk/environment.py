@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Union
 
 import wherry  # the lazy surface: see run.py
 
-from ..core.environments import LATEST, check_version, parse_reference
+from ..core.environments import LATEST, check_label, check_version, parse_reference
 from ..core.errors import UserErrorException
 from ..core.ids import check_name
 from .client import quote
@@ -27,9 +27,10 @@ from .section import Section
 from .values import texts
 
 if TYPE_CHECKING:
-    from . import environment_directory, environment_sources
+    from . import environment_directory, environment_image, environment_sources
 else:
     environment_directory = Late("environment_directory")
+    environment_image = Late("environment_image")
     environment_sources = Late("environment_sources")
 
 
@@ -163,20 +164,32 @@ class Environment(Section):
         version: Optional[str] = None,
         label: Optional[str] = None,
     ) -> Environment:
-        """A registered or curated environment; without a version the newest.
+        """A registered or curated environment; without a version or a label the newest.
 
         >>> env = Environment.get(ws, "Wherry-sklearn")
         >>> env = Environment.get(ws, "train", version="3")
+        >>> env = Environment.get(ws, "train", label="production")
         """
         if version is not None and label is not None:
             raise UserErrorException("both a version and a label are given", hint="give one")
-        if label is not None and label != LATEST:
-            raise UserErrorException(
-                f"environment {name!r} has no label {label!r}", hint="the label is latest"
-            )
-        wanted = LATEST if version in (None, LATEST) else check_version(version)
-        where = f"{_path(workspace, name)}/versions/{quote(wanted)}"
-        return _from_record(workspace._client.get(where))
+        if label not in (None, LATEST):
+            which = f"labels/{quote(check_label(label))}"
+        else:
+            which = f"versions/{quote(_version(version))}"
+        return _from_record(workspace._client.get(f"{_path(workspace, name)}/{which}"))
+
+    @staticmethod
+    def label(workspace: wherry.Workspace, name: str, version: str, labels: Sequence[str]) -> None:
+        """Put labels on a version. Each is on one version at a time; ``latest`` is on the newest.
+
+        >>> Environment.label(ws, "train", "3", ["production"])
+        >>> env = Environment.get(ws, "train", label="production")
+        """
+        wanted = [check_label(each) for each in _listed(labels)]
+        body = {"version": check_version(version)}
+        for each in wanted:
+            where = f"{_path(workspace, name)}/labels/{quote(each)}"
+            workspace._client.request("PUT", where, json=body, retry=True)
 
     @staticmethod
     def list(workspace: wherry.Workspace) -> Dict[str, Environment]:
@@ -191,8 +204,7 @@ class Environment(Section):
     @staticmethod
     def _referred(workspace: wherry.Workspace, reference: str) -> Environment:
         """What a job file of v2 means by ``azureml:name:version`` and the like."""
-        name, version = parse_reference(reference)
-        return Environment.get(workspace, name, version)
+        return Environment.get(workspace, *parse_reference(reference))
 
     def register(self, workspace: wherry.Workspace) -> Environment:
         """Keep it in the workspace; what is there already gets no second version.
@@ -220,6 +232,14 @@ class Environment(Section):
     def build_local(self, workspace: wherry.Workspace, **_options: Any) -> wherry.ImageBuildDetails:
         """The same on this machine, where the server runs on it."""
         return self.build(workspace)
+
+    def get_image_details(self, workspace: wherry.Workspace) -> Dict[str, Any]:
+        """Its image and what that is made of, as it is registered.
+
+        >>> env.get_image_details(ws)["dockerImage"]["name"]
+        'python:3.11-slim'
+        """
+        return environment_image.details(Environment.get(workspace, self.name, self.version))
 
     def clone(self, new_name: str) -> Environment:
         """A copy under another name, which is not registered."""
@@ -272,3 +292,13 @@ def _from_record(record: Mapping[str, Any]) -> Environment:
 def _path(workspace: wherry.Workspace, name: Optional[str] = None) -> str:
     every = f"/workspaces/{quote(workspace.name)}/environments"
     return every if name is None else f"{every}/{quote(check_name('environment', name))}"
+
+
+def _version(version: Any) -> str:
+    return LATEST if version in (None, LATEST) else check_version(version)
+
+
+def _listed(labels: Any) -> List[Any]:
+    if isinstance(labels, str):
+        raise UserErrorException(f"labels is {labels!r}, not a list", hint=f"write [{labels!r}]")
+    return list(labels)

@@ -110,6 +110,15 @@ environments = Table(
     Index("ix_environments_context_id", "context_id"),
 )
 
+environment_labels = Table(
+    "environment_labels",
+    metadata,
+    Column("workspace_id", ForeignKey("workspaces.id"), primary_key=True),
+    Column("name", String(255), primary_key=True),
+    Column("label", String(255), primary_key=True),
+    Column("version", String(255), nullable=False),
+)
+
 runs = Table(
     "runs",
     metadata,

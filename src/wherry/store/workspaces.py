@@ -14,7 +14,15 @@ from wherry.core.ids import new_uuid
 from wherry.core.nearest import suggest
 from wherry.core.records import Experiment, Workspace
 
-from .tables import computes, environments, experiments, runs, snapshots, workspaces
+from .tables import (
+    computes,
+    environment_labels,
+    environments,
+    experiments,
+    runs,
+    snapshots,
+    workspaces,
+)
 
 _GUESSED = 1000
 _BY_NAME = select(workspaces).where(workspaces.c.name == bindparam("called"))
@@ -74,7 +82,7 @@ def remove(connection: Connection, workspace: Workspace) -> None:
     owned = select(computes.c.id).where(computes.c.workspace_id == workspace.id).limit(1)
     if connection.execute(owned).first():
         raise ConflictError(f"workspace {workspace.name!r} still has compute targets")
-    for table in (experiments, environments, snapshots):
+    for table in (experiments, environment_labels, environments, snapshots):
         connection.execute(delete(table).where(table.c.workspace_id == workspace.id))
     connection.execute(delete(workspaces).where(workspaces.c.id == workspace.id))
 

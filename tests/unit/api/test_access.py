@@ -78,6 +78,7 @@ class World:
             "workspace": "w",
             "name": "e" if "experiments" in path else "user_logs/std_log.txt",
             "environment": "Wherry-minimal",
+            "label": "latest",
             "version": "1",
             "compute": "cpu",
             "site": "lab",

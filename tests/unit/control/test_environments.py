@@ -79,7 +79,7 @@ def test_the_same_content_is_the_same_version(plane: Plane) -> None:
     other = {**conda("numpy"), "variables": {"A": "1"}}
     assert register(plane, specification=other) == ("3", True)
     assert register(plane, specification=other) == ("3", False)
-    assert environments.show(plane, "w", "train", None).version == "3"
+    assert environments.show(plane, "w", core.Reference("train")).version == "3"
 
 
 def test_versions_that_are_named(plane: Plane) -> None:
@@ -137,7 +137,7 @@ def test_finding(plane: Plane) -> None:
         ("train:latest", "2"),
     ):
         assert environments.referred(plane, "w", reference).version == version
-    for reference in ("train@stable", "train:"):
+    for reference in ("train@", "train:"):
         with pytest.raises(UserErrorException, match="names no environment"):
             environments.referred(plane, "w", reference)
     with pytest.raises(NotFoundError, match=r"no version '9'") as caught:
@@ -201,12 +201,12 @@ def test_secrets_are_sealed(plane: Plane) -> None:
     with plane.database.read() as connection:
         kept = connection.execute(text("SELECT CAST(spec AS TEXT) FROM environments")).scalar()
     assert SECRET not in str(kept)
-    found = environments.show(plane, "w", "train", "1").specification
+    found = environments.show(plane, "w", core.Reference("train", "1")).specification
     assert found["variables"] == {"KEY": SECRET}
     assert found["docker"]["registry"] == registry
     plane.secret = b"another"
     with pytest.raises(sealing.UnsealError, match="another key"):
-        environments.show(plane, "w", "train", "1")
+        environments.show(plane, "w", core.Reference("train", "1"))
     (listed,) = environments.versions(plane, "w", "train")
     assert listed.specification["variables"] == {"KEY": sealing.LOST}
 
@@ -346,6 +346,7 @@ def test_they_go_with_their_workspace(plane: Plane) -> None:
     workspaces.create(plane, "gone", exist_ok=False, description="", tags={})
     body = {"name": "train", "specification": conda("numpy")}
     environments.register(plane, "gone", body, "me")
+    environments.label(plane, "gone", "train", "stable", "1")
     workspaces.remove(plane, "gone")
 
 
@@ -375,6 +376,9 @@ class Bridge:
 
     def post(self, path: str, json: Any, retry: bool) -> Any:
         return self._answer(self._api.post(path.lstrip("/"), json=json))
+
+    def request(self, method: str, path: str, json: Any, retry: bool) -> Any:
+        return self._answer(self._api.request(method, path.lstrip("/"), json=json))
 
     def _answer(self, reply: Any) -> Any:
         if reply.status_code >= 400:
@@ -410,10 +414,66 @@ def test_with_the_sdk(workspace: Any, capsys: pytest.CaptureFixture[str]) -> Non
     assert "AzureML-Tutorial is Azure ML's" in capsys.readouterr().err
 
 
+def test_a_label_is_on_one_version(workspace: Any, api: TestClient, plane: Plane) -> None:
+    for package in ("numpy", "scipy"):
+        register(plane, package)
+    Environment.label(workspace, "train", "1", ["stable", "old"])
+    assert Environment.get(workspace, "train", label="stable").version == "1"
+    assert environments.versions(plane, "w", "train")[1].labels == ["old", "stable"]
+    Environment.label(workspace, "train", "2", ["stable"])
+    assert Environment.get(workspace, "train", label="stable").version == "2"
+    assert Environment.get(workspace, "train", label="old").version == "1"
+    assert Environment._referred(workspace, "azureml:train@old").version == "1"
+    assert environments.referred(plane, "w", "train@stable").version == "2"
+    assert [each.labels for each in environments.every(plane, "w")][:1] == [["stable"]]
+    found = api.get("workspaces/w/environments/train/labels/latest").json()
+    assert (found["version"], found["labels"]) == ("2", ["stable"])
+
+
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        (("train", "1", ["latest"]), "'latest' is no label that can be put"),
+        (("train", "1", ["good", "a b"]), "'a b' is no label"),
+        (("train", "1", "stable"), "labels is 'stable', not a list"),
+        (("train", "9", ["stable"]), "has no version '9'"),
+        (("trian", "1", ["stable"]), "no environment 'trian'; did you mean 'train'"),
+        (("Wherry-sklearn", "1", ["stable"]), "is curated, and gets no label"),
+    ],
+)
+def test_labels_that_cannot_be_put(workspace: Any, plane: Plane, label: Any, said: str) -> None:
+    register(plane, "numpy")
+    with pytest.raises((UserErrorException, NotFoundError), match=said):
+        Environment.label(workspace, *label)
+    assert environments.versions(plane, "w", "train")[0].labels == []
+
+
+def test_labels_that_are_not_there(workspace: Any, plane: Plane) -> None:
+    register(plane, "numpy")
+    Environment.label(workspace, "train", "1", ["stable"])
+    with pytest.raises(NotFoundError, match="no label 'stabel'; did you mean 'stable'") as caught:
+        Environment.get(workspace, "train", label="stabel")
+    assert caught.value.hint == "it has latest, stable"
+    with pytest.raises(NotFoundError, match="'Wherry-sklearn' has no label 'stable'"):
+        Environment.get(workspace, "Wherry-sklearn", label="stable")
+
+
+def test_details_of_its_image(workspace: Any) -> None:
+    environment = Environment.from_docker_image("boxed", "python:3.11-slim")
+    with pytest.raises(NotFoundError, match="no environment 'boxed'"):
+        environment.get_image_details(workspace)
+    environment.register(workspace)
+    found = environment.get_image_details(workspace)
+    assert found["dockerImage"]["name"] == "python:3.11-slim"
+    assert found["imageExistsInRegistry"]
+    made = Environment.from_dockerfile("made", "FROM a\n").register(workspace)
+    assert made.get_image_details(workspace)["ingredients"]["dockerfile"] == "FROM a\n"
+
+
 def test_mistakes_with_the_sdk(workspace: Any) -> None:
     with pytest.raises(UserErrorException, match="both a version and a label"):
         Environment.get(workspace, "train", "1", "latest")
-    with pytest.raises(UserErrorException, match="no label 'stable'"):
+    with pytest.raises(NotFoundError, match="no environment 'train'"):
         Environment.get(workspace, "train", label="stable")
     with pytest.raises(NotFoundError, match="no environment 'train'"):
         Environment.get(workspace, "train")
