@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, or_, select
+from sqlalchemy import Connection, Select, bindparam, delete, insert, or_, select
 
 from wherry.core.errors import NotFoundError
 from wherry.core.records import RunFile
@@ -60,9 +61,14 @@ def every(connection: Connection, run_id: str) -> list[RunFile]:
 
 def paths_below(connection: Connection, run_id: str, *folders: str) -> list[str]:
     """The names of the files in these folders, whatever else the run has."""
+    return list(connection.execute(_paths_below(folders), {"of": run_id}).scalars())
+
+
+@cache
+def _paths_below(folders: tuple[str, ...]) -> Select[Any]:
     within = or_(*(files.c.path.startswith(f"{folder}/", autoescape=True) for folder in folders))
-    query = select(files.c.path).where(files.c.run_id == run_id, within).order_by(files.c.path)
-    return list(connection.execute(query).scalars())
+    of_run = files.c.run_id == bindparam("of")
+    return select(files.c.path).where(of_run, within).order_by(files.c.path)
 
 
 def remove(connection: Connection, run_ids: Sequence[str]) -> None:
