@@ -17,11 +17,11 @@ NAME = "project_environment"
 FILE_NAME = "conda_dependencies.yml"
 CHANNELS = ("anaconda", "conda-forge")
 DEFAULT_PIP = "azureml-defaults"
-# What begins with a letter, or as an option, and has nothing in it that YAML takes for its own.
-_PLAIN = (
-    r"(?a:(?:--?)?[A-Za-z_][\w.<>=!~+,*/@%&?;()\[\]-]*"
-    r"(?:(?::| )[\w.<>=!~+,*/@%&?;()\[\]-]+)*)"
-)
+# What begins with a letter, or as an option, and has nothing in it that YAML takes for its own:
+# a colon before a space or at the end, a number sign behind a space.
+_PLAIN = r"(?:--?)?[A-Za-z_](?:(?!: | #)[ -~])*(?<![: ])"
+_PRINTABLE = r"[ -~]*"
+_VERSION = r"(?a:[=<>!~]*\d[\w.*,|<>=!~]*)"
 _WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
 
 
@@ -124,6 +124,10 @@ class CondaDependencies:
         return None
 
     def set_python_version(self, version: str) -> None:
+        if not re.fullmatch(_VERSION, str(version)):
+            raise UserErrorException(
+                f"{version!r} is no version of Python", hint="write it like 3.11"
+            )
         self.add_conda_package(f"python={version}")
 
     def add_channel(self, channel: Any) -> None:
@@ -153,7 +157,7 @@ class CondaDependencies:
         lines.append(line)
 
     def remove_conda_package(self, conda_package: str) -> None:
-        name = requirements.conda_name(conda_package)
+        name = requirements.conda_name(_text(conda_package))
         lines = self._dependencies()
         lines[:] = [
             each
@@ -174,7 +178,7 @@ class CondaDependencies:
         lines.append(line)
 
     def remove_pip_package(self, pip_package: str) -> None:
-        name = requirements.pip_name(pip_package)
+        name = requirements.pip_name(_text(pip_package))
         lines = self._pip()
         lines[:] = [each for each in lines if requirements.pip_name(each) != name]
 
@@ -202,7 +206,7 @@ class CondaDependencies:
 
     def remove_pip_option(self, pip_option: str) -> None:
         """Take an option back: the whole of it, or by its name all that say it."""
-        option, lines = pip_option.strip(), self._pip()
+        option, lines = _text(pip_option).strip(), self._pip()
         lines[:] = [
             each
             for each in lines
@@ -359,6 +363,12 @@ def _check(problem: Optional[requirements.Problem]) -> None:
         raise UserErrorException(problem.sentence, hint=problem.hint)
 
 
+def _text(line: Any) -> str:
+    if not isinstance(line, str):
+        raise UserErrorException(f"{line!r} is not text", hint="name it like numpy, or --pre")
+    return line
+
+
 def _listed(name: str, values: Optional[Iterable[str]]) -> List[str]:
     if isinstance(values, str):
         raise UserErrorException(f"{name} is {values!r}, not a list", hint=f"write [{values!r}]")
@@ -387,6 +397,8 @@ def _scalar(text: str) -> str:
     """Text as YAML reads it back: plain where it may be, else in quotes."""
     if re.fullmatch(_PLAIN, text) and text.lower() not in _WORDS:
         return text
+    if re.fullmatch(_PRINTABLE, text):
+        return "'" + text.replace("'", "''") + "'"
     return '"' + "".join(map(_escaped, text)) + '"'
 
 

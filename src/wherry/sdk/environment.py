@@ -100,6 +100,10 @@ class Environment(Section):
 
         >>> env = Environment.from_docker_image("slim", "python:3.11-slim")
         """
+        if not str(image or "").strip():
+            raise UserErrorException(
+                f"{image!r} is no image", hint="name one, such as python:3.11-slim"
+            )
         environment = Environment(name)
         environment.docker.base_image = image
         environment.docker.enabled = True
@@ -124,13 +128,16 @@ class Environment(Section):
 
     @staticmethod
     def from_docker_build_context(
-        name: str, docker_build_context: DockerBuildContext
+        name: str, docker_build_context: Union[DockerBuildContext, str, os.PathLike[str]]
     ) -> Environment:
-        """A container of an image that is built from a folder.
+        """A container of an image that is built from a folder: the folder, or a context.
 
-        >>> context = DockerBuildContext.from_local_directory("docker")
+        >>> env = Environment.from_docker_build_context("mine", "docker")
+        >>> context = DockerBuildContext.from_local_directory("docker", dockerfile_path="my.docker")
         >>> env = Environment.from_docker_build_context("mine", context)
         """
+        if not isinstance(docker_build_context, DockerBuildContext):
+            docker_build_context = DockerBuildContext.from_local_directory(docker_build_context)
         environment = Environment(name)
         environment.docker.build_context = docker_build_context
         environment.docker.enabled = True
@@ -172,6 +179,7 @@ class Environment(Section):
         """
         if version is not None and label is not None:
             raise UserErrorException("both a version and a label are given", hint="give one")
+        check_name("environment", name)
         if label not in (None, LATEST):
             which = f"labels/{quote(check_label(label))}"
         else:
@@ -263,6 +271,9 @@ class Environment(Section):
 
     def __str__(self) -> str:
         return f"Environment(Name: {self.name or 'unnamed'},\nVersion: {self.version})"
+
+    def __repr__(self) -> str:
+        return environment_directory.shown(self)
 
 
 def from_spec(fields: Optional[Mapping[str, Any]]) -> Environment:

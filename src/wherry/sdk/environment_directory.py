@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any, Dict, Optional
 
 import wherry  # the lazy surface: see run.py
 
@@ -22,10 +23,8 @@ def save(environment: wherry.Environment, folder: str, *, overwrite: bool) -> No
         raise UserErrorException(
             f"{folder!r} holds an environment already", hint="overwrite=True writes over it"
         )
-    fields = environment_fields(environment)
-    managed = environment.python.user_managed_dependencies
-    packages = None if managed else environment.python.conda_dependencies
-    fields["python"]["condaDependencies"] = packages.as_dict() if packages else None
+    packages = _packages(environment)
+    fields = _fields(environment)
     try:
         os.makedirs(folder, exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
@@ -35,6 +34,14 @@ def save(environment: wherry.Environment, folder: str, *, overwrite: bool) -> No
         raise UserErrorException(f"{path} cannot be written: {reason}") from None
     if packages is not None:
         packages.save(os.path.join(folder, CONDA_FILE))
+
+
+def shown(environment: wherry.Environment) -> str:
+    """As Azure ML shows it in a notebook: the file, without a password."""
+    fields = _fields(environment)
+    registry = fields["docker"]["baseImageRegistry"]
+    registry["password"] = "***" if registry["password"] else None
+    return json.dumps(fields, indent=4, sort_keys=True, default=str)
 
 
 def load(environment: wherry.Environment, folder: str) -> None:
@@ -62,3 +69,15 @@ def load(environment: wherry.Environment, folder: str) -> None:
         environment.python.conda_dependencies = CondaDependencies(conda)
     elif isinstance(inside, dict):
         environment.python.conda_dependencies = CondaDependencies(_underlying_structure=inside)
+
+
+def _fields(environment: wherry.Environment) -> Dict[str, Any]:
+    fields = environment_fields(environment)
+    packages = _packages(environment)
+    fields["python"]["condaDependencies"] = packages.as_dict() if packages else None
+    return fields
+
+
+def _packages(environment: wherry.Environment) -> Optional[CondaDependencies]:
+    managed = environment.python.user_managed_dependencies
+    return None if managed else environment.python.conda_dependencies

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional
 
+from ..core.errors import UserErrorException
 from .conda_dependencies import CondaDependencies
 from .section import Section
 
@@ -50,6 +51,11 @@ class DockerBuildContext(Section):
         import os
 
         folder = workspace if path is None else path
+        if not isinstance(folder, (str, os.PathLike)):
+            raise UserErrorException(
+                f"{folder!r} is no folder to build an image from",
+                hint="name the folder that holds the Dockerfile",
+            )
         return DockerBuildContext(os.fspath(folder), dockerfile_path)
 
 

@@ -12,6 +12,8 @@ from ..core.errors import UserErrorException
 from . import requirements_file, yaml_text
 from .conda_dependencies import CondaDependencies
 
+_LOCKED = ("format", "platform", "python", "conda", "pypi", "pylock")
+
 
 def add_packages(
     environment: wherry.Environment,
@@ -35,22 +37,29 @@ def add_packages(
 
 def dockerfile_text(dockerfile: Any) -> str:
     """The text, or that of the file which is named."""
+    if not isinstance(dockerfile, (str, os.PathLike)):
+        raise UserErrorException(
+            f"{dockerfile!r} is no Dockerfile", hint="give its path, or its text"
+        )
     text = os.fspath(dockerfile)
     is_text = isinstance(dockerfile, str) and ("\n" in text or text.upper().startswith("FROM "))
     return text if is_text else yaml_text.read_file(text, "a Dockerfile, or give its text")
 
 
 def lock_of(lock: Any) -> Dict[str, Any]:
-    if isinstance(lock, Mapping):
-        return dict(lock)
-    path = os.fspath(lock)
-    try:
-        found = json.loads(yaml_text.read_file(path, "the lock that a build wrote"))
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise UserErrorException(f"{path} is no lock", hint="a build writes one, as JSON")
-    return found
+    found, called = lock, "what was given"
+    if isinstance(lock, (str, os.PathLike)):
+        called = os.fspath(lock)
+        try:
+            found = json.loads(yaml_text.read_file(called, "the lock that a build wrote"))
+        except ValueError:
+            found = None
+    if not isinstance(found, Mapping) or not all(part in found for part in _LOCKED):
+        raise UserErrorException(
+            f"{called} is no lock",
+            hint="a build writes one: the file environment/lock.json of its run",
+        )
+    return dict(found)
 
 
 def exported(name: str) -> Dict[str, Any]:

@@ -36,7 +36,7 @@ def specification(
         inference["stack_version"] = environment.inferencing_stack_version
     if inference:
         spec["inference"] = inference
-    variables = dict(environment.environment_variables or {})
+    variables = environment.environment_variables or {}
     if variables:
         spec["variables"] = variables
     return environments.parse(spec, _called(environment))
@@ -131,8 +131,8 @@ def _python(environment: wherry.Environment) -> Dict[str, Any]:
         value = getattr(section, name)
         if value:
             spec[name] = value.isoformat() if hasattr(value, "isoformat") else value
-    if section.strict:
-        spec["strict"] = True
+    if section.strict not in (False, None):
+        spec["strict"] = section.strict
     return spec
 
 

@@ -31,7 +31,7 @@ from wherry.store import attempts
 from wherry.store import tables as t
 
 LONG_AGO = timedelta(minutes=6)
-JUST_NOW = timedelta(minutes=4)
+JUST_NOW = timedelta(minutes=1)
 
 # What must be let through; every other kind of caller must be refused.
 OWN = {"the owner", "the run", "an attempt of it that has just ended"}

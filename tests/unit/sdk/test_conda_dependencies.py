@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from wherry import CondaDependencies, UserErrorException
 from wherry.core.requirements import conda_problem, pip_problem
+from wherry.sdk.conda_dependencies import _scalar
 
 HERE = f"python={sys.version_info[0]}.{sys.version_info[1]}"
 
@@ -214,3 +215,66 @@ def test_what_is_written_is_read_back(conda: list[str], pip: list[str], channel:
     if not fields["dependencies"][-1]["pip"]:  # type: ignore[index]
         fields["dependencies"].pop()  # type: ignore[attr-defined]
     assert read == fields
+
+
+@pytest.mark.parametrize(
+    ("line", "written"),
+    [
+        ("numpy>=1.0,<2", "numpy>=1.0,<2"),
+        ("conda-forge::scipy>=1", "conda-forge::scipy>=1"),
+        ("git+https://x/b.git@v1#egg=b", "git+https://x/b.git@v1#egg=b"),
+        ("--extra-index-url https://x/simple", "--extra-index-url https://x/simple"),
+        ("a>=1; python_version < '3.9'", "a>=1; python_version < '3.9'"),
+        ("pytorch=1.*=*cuda*", "pytorch=1.*=*cuda*"),
+        ("on", "'on'"),
+        ("3to2", "'3to2'"),
+        ("a # b", "'a # b'"),
+    ],
+)
+def test_lines_are_quoted_only_where_they_must_be(line: str, written: str) -> None:
+    assert _scalar(line) == written
+    assert yaml.safe_load(f"- {written}") == [line]
+
+
+def test_the_whole_text() -> None:
+    packages = CondaDependencies.create(
+        pip_indexurl="https://x/simple",
+        pip_packages=["pandas", "tqdm==4.1"],
+        conda_packages=["scikit-learn", "numpy=1.26"],
+        python_version="3.8",
+    )
+    packages.add_channel("bioconda")
+    assert packages.serialize_to_string() == (
+        "name: project_environment\n"
+        "dependencies:\n"
+        "- python=3.8\n"
+        "- pip:\n"
+        "  - --index-url https://x/simple\n"
+        "  - azureml-defaults\n"
+        "  - pandas\n"
+        "  - tqdm==4.1\n"
+        "- scikit-learn\n"
+        "- numpy=1.26\n"
+        "channels:\n"
+        "- anaconda\n"
+        "- conda-forge\n"
+        "- bioconda\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (lambda each: each.set_python_version(None), "None is no version of Python"),
+        (lambda each: each.set_python_version("abc def"), "'abc def' is no version of Python"),
+        (lambda each: each.remove_conda_package(None), "None is not text"),
+        (lambda each: each.remove_pip_package(3), "3 is not text"),
+        (lambda each: each.remove_pip_option(None), "None is not text"),
+        (lambda each: each.add_conda_package(None), "None is not text"),
+    ],
+)
+def test_words_that_are_none(act: Any, said: str) -> None:
+    packages = CondaDependencies()
+    with pytest.raises(UserErrorException, match=said):
+        act(packages)
+    assert packages == CondaDependencies()

@@ -178,6 +178,58 @@ def test_from_a_build_context(tmp_path: Path) -> None:
         specification(environment)
 
 
+def test_a_build_context_may_be_a_folders_name(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM python:3.11\n")
+    for folder in (tmp_path, str(tmp_path), DockerBuildContext.from_local_directory(tmp_path)):
+        found = specification(Environment.from_docker_build_context("mine", folder))
+        assert found["docker"]["context"] == f"folder:{tmp_path}"
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Environment.from_docker_image("a", ""), "'' is no image"),
+        (lambda: Environment.from_docker_image("a", None), "None is no image"),  # type: ignore[arg-type]
+        (lambda: Environment.from_dockerfile("a", None), "None is no Dockerfile"),
+        (lambda: Environment.from_docker_build_context("a", 3), "3 is no folder to build"),  # type: ignore[arg-type]
+        (lambda: Environment.from_lock("a", {}), "what was given is no lock"),
+        (lambda: Environment.from_lock("a", None), "what was given is no lock"),  # type: ignore[arg-type]
+        (lambda: Environment.get(None, None), "None is not a valid environment name"),  # type: ignore[arg-type]
+    ],
+)
+def test_sources_that_are_none(make: Any, said: str) -> None:
+    with pytest.raises(UserErrorException, match=said):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda e: setattr(e, "environment_variables", ["A=1"]), r"variables is \['A=1'\]"),
+        (lambda e: setattr(e.python, "strict", "no"), "python.strict is 'no'"),
+        (lambda e: setattr(e.python, "as_of", "2020-13-01"), "python.as_of is '2020-13-01', not a"),
+        (lambda e: setattr(e.python, "resolver", "conda"), "python.resolver is 'conda'"),
+        (lambda e: setattr(e.docker, "shm_size", "lots"), "docker.shm_size is 'lots', not"),
+    ],
+)
+def test_settings_that_cannot_be(change: Any, said: str) -> None:
+    environment = whole()
+    change(environment)
+    with pytest.raises(UserErrorException, match=f"environment 'mine': {said}"):
+        specification(environment)
+
+
+def test_it_is_shown_as_azure_ml_shows_it() -> None:
+    environment = whole()
+    environment.docker.base_image_registry.password = "geheim"
+    shown = json.loads(repr(environment))
+    assert (shown["name"], shown["python"]["userManagedDependencies"]) == ("mine", False)
+    assert "numpy=1.26" in shown["python"]["condaDependencies"]["dependencies"]
+    assert shown["docker"]["baseImageRegistry"]["password"] == "***"
+    assert str(environment) == "Environment(Name: mine,\nVersion: None)"
+    assert environment.docker.base_image_registry.password == "geheim"
+
+
 def test_from_conda_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(UserErrorException, match=r"conda, .* is not on this machine"):
@@ -198,16 +250,21 @@ def test_from_conda(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         Environment.from_existing_conda_environment("copy", "other")
 
 
+LOCK = {"format": 1, "platform": "p", "python": "3.11", "conda": [], "pypi": [], "pylock": ""}
+
+
 def test_from_a_lock(tmp_path: Path) -> None:
-    (tmp_path / "lock.json").write_text('{"packages": []}')
+    (tmp_path / "lock.json").write_text(json.dumps(LOCK))
     environment = Environment.from_lock("mine", tmp_path / "lock.json")
     assert specification(environment)["python"] == {
         "user_managed": False,
-        "lock": {"packages": []},
+        "lock": LOCK,
     }
-    (tmp_path / "lock.json").write_text("nonsense")
-    with pytest.raises(UserErrorException, match="is no lock"):
-        Environment.from_lock("mine", tmp_path / "lock.json")
+    assert specification(Environment.from_lock("mine", LOCK)) == specification(environment)
+    for text in ("nonsense", "[]", "{}"):
+        (tmp_path / "lock.json").write_text(text)
+        with pytest.raises(UserErrorException, match=r"lock.json is no lock"):
+            Environment.from_lock("mine", tmp_path / "lock.json")
 
 
 def whole() -> Environment:
