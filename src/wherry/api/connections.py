@@ -24,7 +24,6 @@ from wherry.core.errors import (
 )
 
 from . import limits, problems
-from .joined import Joined
 from .stamp import Headers, stamp
 
 _HEAD, _BODY, _READER, _REST, _END = "head", "body", "reader", "rest", "end"
@@ -64,7 +63,7 @@ class Connection(HttpToolsProtocol):
         most = limits.connections()
         if len(self.connections) >= most:
             _close_idle(self.connections)
-        super().connection_made(Joined(transport))  # type: ignore[arg-type]
+        super().connection_made(transport)
         if len(self.connections) > most:
             sentence = f"the server has {most} connections already: try again later"
             self._refuse(ServerUnavailableError(sentence))
