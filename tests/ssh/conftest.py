@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import subprocess
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +17,7 @@ from tests.sshd import Sshd
 
 @pytest.fixture(scope="session")
 def shared_sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
-    missing = servers.missing()
-    if missing:
-        pytest.skip(f"there is no SSH server here: {missing}")
+    _needs_sshd()
     folder = tmp_path_factory.mktemp("sshd")
     with servers.serving(folder, "127.0.0.2") as sshd:
         yield sshd
@@ -24,3 +27,59 @@ def shared_sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 def sshd(shared_sshd: Sshd) -> Sshd:
     """One that is used as it is, by all tests that change nothing of it."""
     return shared_sshd
+
+
+@pytest.fixture
+def own_sshd(tmp_path: Path, shared_sshd: Sshd) -> Iterator[Sshd]:
+    """One that the test starts itself, and may do anything to."""
+    sshd = Sshd(tmp_path / "own", "127.0.0.3", shared_sshd.cache)
+    yield sshd
+    sshd.drop()
+    sshd.stop()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of two megabytes."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    argv = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"no small file system can be mounted here: {done.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """One that other users reach, which pytest's own are not."""
+    with tempfile.TemporaryDirectory(prefix="wherry-sshd-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@pytest.fixture
+def throwaway_user() -> Iterator[tuple[str, str]]:
+    """A user of this machine, and the password."""
+    if os.getuid() != 0:
+        pytest.skip("users are made by root alone")
+    name, password = f"wherry-{secrets.token_hex(4)}", secrets.token_hex(8)
+    hashed = subprocess.run(
+        ["openssl", "passwd", "-6", "-stdin"], input=password, capture_output=True, text=True
+    )
+    if hashed.returncode:
+        pytest.skip("openssl makes no password here")
+    useradd = ["useradd", "--no-create-home", "--shell", "/bin/sh", "-p", hashed.stdout.strip()]
+    made = subprocess.run([*useradd, name], capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(f"no user can be made here: {made.stderr.strip()}")
+    yield name, password
+    subprocess.run(["pkill", "-KILL", "-u", name])
+    subprocess.run(["userdel", name], capture_output=True)
+
+
+def _needs_sshd() -> None:
+    missing = servers.missing()
+    if missing:
+        pytest.skip(f"there is no SSH server here: {missing}")

@@ -13,7 +13,7 @@ from wherry.core.manifest import Manifest
 from wherry.core.placement import Placement
 from wherry.core.sizes import parse_bytes
 from wherry.core.specs import RunSpec
-from wherry.drivers.base import Launch
+from wherry.drivers.base import Launch, Reach, Remote
 
 from . import attempt_tokens, bundle, sealing, snapshots
 from .plane import Plane
@@ -22,10 +22,10 @@ from .plane import Plane
 def build(plane: Plane, run: Any, attempt_id: str, place: Placement) -> Launch:
     """``run`` is a row with its experiment's and workspace's names."""
     spec = RunSpec.stored(sealing.opened(plane.secret, run.id, run.spec))
-    names = _names(plane, run)
-    return describe(
-        plane, spec, run.id, attempt_id, place, names, _snapshot(plane, spec.snapshot_id)
-    )
+    reach = reach_of(plane, run.target)
+    names = _names(reach.server, run)
+    snapshot = _snapshot(plane, spec.snapshot_id)
+    return describe(plane, spec, run.id, attempt_id, place, names, reach, snapshot)
 
 
 def describe(
@@ -35,18 +35,19 @@ def describe(
     attempt_id: str,
     place: Placement,
     names: dict[str, str],
+    reach: Reach,
     snapshot: str = "",
 ) -> Launch:
     manifest = Manifest(
         run_id=run_id,
         attempt_id=attempt_id,
-        server=plane.url,
-        server_file=str(Path(plane.settings.home) / "server.json"),
+        server=reach.server,
+        server_file=reach.server_file,
         server_id=plane.server_id,
         token=attempt_tokens.make(plane, attempt_id, run_id),
         snapshot_id=spec.snapshot_id,
         snapshot=snapshot,
-        argv=argv(spec),
+        argv=argv(spec, reach),
         env={**names, **_user_variables(spec), **_devices(place)},
         environment=_environment(plane, spec),
         time_limit_s=spec.max_run_duration_s,
@@ -54,13 +55,22 @@ def describe(
     )
     return Launch(
         attempt_id=attempt_id,
-        argv=bundle.command(sys.executable),
+        argv=bundle.command(reach.python),
         resources=place.resources,
         files={"manifest.json": json.dumps(manifest.__dict__).encode()},
         program=bundle.files(),
-        nursery=bundle.nursery(sys.executable),
+        nursery=bundle.nursery(reach.python),
         time_limit_s=spec.max_run_duration_s,
     )
+
+
+def reach_of(plane: Plane, target: str) -> Reach:
+    """What a runner there is told; raises ``TargetUnavailableError`` where nobody can be told."""
+    driver: object = plane.drivers.get(target)
+    if isinstance(driver, Remote) and (reach := driver.reach()) is not None:
+        return reach
+    server_file = str(Path(plane.settings.home) / "server.json")
+    return Reach(plane.url, server_file, sys.executable, here=True)
 
 
 def _snapshot(plane: Plane, snapshot_id: str) -> str:
@@ -72,16 +82,20 @@ def _snapshot(plane: Plane, snapshot_id: str) -> str:
     return b64encode(archive).decode() if archive is not None else ""
 
 
-def argv(spec: RunSpec) -> list[str]:
+def argv(spec: RunSpec, reach: Reach) -> list[str]:
     """The command as the node executes it."""
+    wanted = spec.environment
     if isinstance(spec.command, str) and spec.command:
         return ["/bin/sh", "-c", " ".join([spec.command, *spec.arguments])]
     if spec.command:
         return [*spec.command, *spec.arguments]
-    return [spec.environment.interpreter_path or "python3", spec.script, *spec.arguments]
+    own = "python3" if reach.here else reach.python
+    implied = wanted.interpreter_implied and not reach.here
+    interpreter = own if implied else wanted.interpreter_path or own
+    return [interpreter, spec.script, *spec.arguments]
 
 
-def _names(plane: Plane, run: Any) -> dict[str, str]:
+def _names(server: str, run: Any) -> dict[str, str]:
     """What Azure ML's and MLflow's own clients look for."""
     return {
         "WHERRY_WORKSPACE": run.workspace,
@@ -93,7 +107,7 @@ def _names(plane: Plane, run: Any) -> dict[str, str]:
         "AZUREML_EXPERIMENT_ID": run.experiment_id,
         "AZUREML_WORKSPACE_ID": run.workspace_id,
         "AZUREML_RUN_TOKEN_EXPIRY": "253402300799",
-        "MLFLOW_TRACKING_URI": f"{plane.url}/mlflow/{run.workspace}",
+        "MLFLOW_TRACKING_URI": f"{server}/mlflow/{run.workspace}",
         "MLFLOW_EXPERIMENT_ID": run.experiment_id,
         "MLFLOW_EXPERIMENT_NAME": run.experiment,
         "MLFLOW_RUN_ID": run.id,

@@ -21,7 +21,7 @@ from wherry.core.placement import Placement
 from wherry.core.records import Run, Workspace
 from wherry.core.specs import RunSpec
 from wherry.core.targets import key
-from wherry.drivers.base import Preflight
+from wherry.drivers.base import Preflight, Remote
 from wherry.store import runs, snapshots, workspaces
 
 from . import environments, launch, sealing
@@ -66,10 +66,11 @@ def plan(plane: Plane, workspace_name: str, fields: Mapping[str, Any]) -> dict[s
         workspaces.get(connection, workspace_name)
     driver = check(plane, spec, dry_run=True)
     place = Placement("dry-run", spec.resources)
-    request = launch.describe(plane, spec, "dry-run", "dry-run", place, {})
+    reach = launch.reach_of(plane, spec.target)
+    request = launch.describe(plane, spec, "dry-run", "dry-run", place, {}, reach)
     return {
         "target": spec.target,
-        "argv": launch.argv(spec),
+        "argv": launch.argv(spec, reach),
         "environment_variables": {
             **spec.environment.environment_variables,
             **spec.environment_variables,
@@ -156,8 +157,10 @@ def check(plane: Plane, spec: RunSpec, *, dry_run: bool = False) -> Any:
             hint="script is a path inside source_directory; an ignore file may leave it out",
         )
     if isinstance(driver, Preflight):
-        prepared = spec.environment.specification is not None
-        interpreter = None if prepared else spec.environment.interpreter_path or None
+        wanted = spec.environment
+        implied = wanted.interpreter_implied and isinstance(driver, Remote)
+        prepared = implied or wanted.specification is not None
+        interpreter = None if prepared else wanted.interpreter_path or None
         refusal = driver.refuse(spec.resources, interpreter if spec.script else None)
         if refusal:
             raise UserErrorException(

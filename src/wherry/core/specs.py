@@ -20,7 +20,8 @@ class EnvironmentSpec:
     """What must be there: an interpreter that the user manages, or what ``specification`` says.
 
     A specification (``core/environments.py``) is for packages and containers; ``version`` is that
-    of the registered environment that it was.
+    of the registered environment that it was. An implied interpreter is that of the client, which
+    named none: on another machine it stands for the one there.
     """
 
     name: str = ""
@@ -28,6 +29,7 @@ class EnvironmentSpec:
     environment_variables: Dict[str, str] = field(default_factory=dict)
     version: str = ""
     specification: Optional[Dict[str, Any]] = None
+    interpreter_implied: bool = False
 
     @classmethod
     def parse(cls, fields: Optional[Mapping[str, Any]]) -> EnvironmentSpec:
@@ -43,6 +45,7 @@ class EnvironmentSpec:
             ),
             version=str(fields.get("version") or ""),
             specification=_specification(fields),
+            interpreter_implied=python.get("implied") is True,
         )
 
 

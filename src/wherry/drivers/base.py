@@ -144,13 +144,14 @@ class Preflight(Protocol):
 
 @dataclass(frozen=True)
 class Reach:
-    """What a runner on another machine is told: where the server is as seen from there, the file
-    that says so when it changes, and the interpreter for the runner itself.
+    """What a runner is told: where the server is as seen from its machine, the file that says so
+    when it changes, and the interpreter for the runner itself; ``here`` on this machine.
     """
 
     server: str
     server_file: str
     python: str
+    here: bool = False
 
 
 @runtime_checkable

@@ -13,6 +13,7 @@ GROUP = "wherry.drivers"
 _BUILT_IN = {
     "local": "wherry.drivers.local:LocalDriver",
     "memory": "wherry.drivers.memory:MemoryDriver",
+    "ssh": "wherry.drivers.ssh:SshDriver",
 }
 _EXTRAS = {"local": "server"}
 

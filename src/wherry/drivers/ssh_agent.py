@@ -144,7 +144,7 @@ async def start(host: Host, connection: asyncssh.SSHClientConnection, take: Take
         return await asyncio.wait_for(_start(host, connection, take), START_S)
     except TimeoutError:
         raise _not_started(host, f"it took more than {START_S:.0f} s") from None
-    except (asyncio.IncompleteReadError, asyncssh.Error, frames.FrameError, OSError) as error:
+    except (asyncssh.Error, frames.FrameError, OSError) as error:
         raise _not_started(host, str(error) or type(error).__name__) from None
 
 
@@ -158,6 +158,10 @@ async def _start(host: Host, connection: asyncssh.SSHClientConnection, take: Tak
             archive = agent_bundle.archive()
             agent.send(b"%d\n" % len(archive) + archive)
         agent.begin(await _greeting(host, agent))
+    except asyncio.IncompleteReadError:
+        words = await agent.words()
+        agent.close()
+        raise _not_started(host, words or "it ended at once") from None
     except BaseException:
         agent.close()
         raise

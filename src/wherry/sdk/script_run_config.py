@@ -66,7 +66,9 @@ class ScriptRunConfig:
         spec: Dict[str, Any] = {
             "target": _target_name(config.target),
             "arguments": _texts("arguments", self.arguments),
-            "environment": _environment(config.environment, config.docker),
+            "environment": _environment(
+                config.environment, config.docker, _target_name(config.target)
+            ),
             "environment_variables": _variables(config.environment_variables),
             "resources": _resources(config.resources),
         }
@@ -157,12 +159,12 @@ def _target_name(target: Any) -> str:
 
 
 def _environment(
-    environment: Environment, container: Optional[DockerConfiguration]
+    environment: Environment, container: Optional[DockerConfiguration], target: str
 ) -> Dict[str, Any]:
     plain = is_plain(environment, container)
     body: Dict[str, Any] = {
         "name": environment.name,
-        "python": {"interpreter_path": interpreter_of(environment)} if plain else {},
+        "python": _interpreter(environment, target) if plain else {},
         "environment_variables": _variables(environment.environment_variables),
     }
     if not plain:
@@ -170,6 +172,16 @@ def _environment(
         spec.pop("variables", None)
         body.update(version=environment.version or "", specification=spec)
     return body
+
+
+def _interpreter(environment: Environment, target: str) -> Dict[str, Any]:
+    """What nobody asked for in words says so: another machine has an interpreter of its own."""
+    written = os.fspath(environment.python.interpreter_path or "python")
+    if target == "local":
+        return {"interpreter_path": interpreter_of(environment)}
+    if written == "python":
+        return {"interpreter_path": interpreter_of(environment), "implied": True}
+    return {"interpreter_path": written}
 
 
 def _resources(wanted: Union[Resources, Mapping[str, Any], None]) -> Dict[str, Any]:

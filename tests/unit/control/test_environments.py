@@ -274,7 +274,9 @@ def test_the_setting_says_whence_conda_packages_come(plane: Plane) -> None:
     for python, chosen in (({}, "pypi"), ({"resolver": "rattler"}, "rattler")):
         wanted = {"specification": {"python": {**conda("numpy")["python"], **python}}}
         spec = RunSpec.parse({"experiment": "e", "script": "a.py", "environment": wanted})
-        found = launch.describe(plane, spec, "r", "a", Placement("n", spec.resources), {})
+        found = launch.describe(
+            plane, spec, "r", "a", Placement("n", spec.resources), {}, launch.reach_of(plane, "")
+        )
         manifest = json.loads(found.files["manifest.json"])
         assert manifest["environment"]["python"]["resolver"] == chosen
 

@@ -7,11 +7,14 @@ import json
 import tarfile
 from base64 import b64decode
 from pathlib import Path
+from typing import Any
 
-from tests.planes import add_snapshot, make_plane
+import pytest
+
+from tests.planes import add_snapshot, make_plane, run_fields
 from wherry.control.reconciler import Reconciler
 from wherry.control.submit import submit
-from wherry.drivers.base import Handle, Launch
+from wherry.drivers.base import Handle, Launch, Reach
 from wherry.drivers.memory import MemoryDriver
 
 
@@ -47,3 +50,35 @@ def test_a_large_one_is_asked_for(tmp_path: Path) -> None:
     manifest = json.loads(sent.files["manifest.json"])
     assert manifest["snapshot_id"]
     assert manifest["snapshot"] == ""
+
+
+class Elsewhere(Keeping):
+    """One that says it is on another machine."""
+
+    def reach(self, node: str = "") -> Reach:
+        return Reach("http://127.0.0.1:7", "/n/.server.json", "/opt/python3.9")
+
+
+@pytest.mark.parametrize(
+    ("python", "used"),
+    [
+        ({"interpreter_path": "/here/python", "implied": True}, "/opt/python3.9"),
+        ({"interpreter_path": "/theirs/python"}, "/theirs/python"),
+        ({}, "/opt/python3.9"),
+    ],
+)
+def test_another_machine_has_its_own_addresses(
+    tmp_path: Path, python: dict[str, Any], used: str
+) -> None:
+    driver = Elsewhere()
+    plane = make_plane(tmp_path / "home", {"local": driver})
+    fields = run_fields(add_snapshot(plane, {"train.py": b""}), environment={"python": python})
+    submit(plane, "w", fields, "me")
+    Reconciler(plane, "local", driver).tick()
+    plane.close()
+    manifest = json.loads(driver.launched.files["manifest.json"])
+    assert manifest["server"] == "http://127.0.0.1:7"
+    assert manifest["server_file"] == "/n/.server.json"
+    assert manifest["env"]["MLFLOW_TRACKING_URI"] == "http://127.0.0.1:7/mlflow/w"
+    assert manifest["argv"][0] == used
+    assert driver.launched.argv[0] == driver.launched.nursery[0] == "/opt/python3.9"

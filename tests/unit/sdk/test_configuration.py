@@ -46,6 +46,15 @@ def test_defaults(source: Path) -> None:
     }
 
 
+def test_another_machine_is_told_that_nobody_named_the_interpreter(source: Path) -> None:
+    found = spec(source, compute_target="lab")["environment"]["python"]
+    assert found == {"interpreter_path": sys.executable, "implied": True}
+    environment = Environment()
+    environment.python.interpreter_path = "python3.12"
+    found = spec(source, compute_target="lab", environment=environment)["environment"]["python"]
+    assert found == {"interpreter_path": "python3.12"}
+
+
 def test_arguments_become_text(source: Path) -> None:
     found = spec(source, arguments=["--a", 1, 0.1, True, Path("data"), "x y"])
     assert found["arguments"] == ["--a", "1", "0.1", "True", "data", "x y"]

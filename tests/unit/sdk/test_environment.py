@@ -69,7 +69,7 @@ def test_a_run_carries_the_specification() -> None:
     environment.version = "3"
     environment.environment_variables = {"A": 1}
     environment.python.conda_dependencies.add_pip_package("pandas")
-    body = _environment(environment, None)
+    body = _environment(environment, None, "local")
     assert (body["name"], body["version"], body["python"]) == ("mine", "3", {})
     assert body["environment_variables"] == {"A": "1"}
     assert "variables" not in body["specification"]
@@ -83,10 +83,10 @@ def test_a_run_may_bring_its_own_container_settings() -> None:
     environment.docker.base_image = "python:3.11-slim"
     environment.docker.enabled = False
     container = DockerConfiguration(True, arguments=["--init"], shm_size="4g")
-    docker = _environment(environment, container)["specification"]["docker"]
+    docker = _environment(environment, container, "local")["specification"]["docker"]
     assert docker["arguments"] == ["--init"]
     assert docker["shm_size"] == "4g"
-    assert "specification" not in _environment(environment, None)
+    assert "specification" not in _environment(environment, None, "local")
 
 
 def test_from_a_conda_file(tmp_path: Path) -> None:
