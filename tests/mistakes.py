@@ -63,6 +63,10 @@ ENVIRONMENTS = {
     "missing.yml": "name: train\nconda_file: conda.yml\n",
     "build.yml": "name: train\nbuild: {path: other}\n",
 }
+COMPUTES = {
+    "aks.yml": "name: cluster\ntype: aks\n",
+    "nodes.yml": "name: cluster\nmax_nodes: 4\n",
+}
 _WILD = {"N": r"\d+", "PID": r"\d+", "RUN": r"\S+", "PATH_TO_PYTHON": r"\S+"}
 _WAITING = ("wherry: starting the Wherry server", "wherry: waiting for the Wherry server")
 _AS_OTHERS = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
@@ -175,7 +179,7 @@ class Here:
         self.folder = folder
         self.project = folder / "churn"
         self.project.mkdir()
-        for name, text in {**SCRIPTS, **JOBS, **ENVIRONMENTS}.items():
+        for name, text in {**SCRIPTS, **JOBS, **ENVIRONMENTS, **COMPUTES}.items():
             (self.project / name).write_text(text)
         (self.project / "other").mkdir()
         (self.project / "notes.txt").write_text("mine\n")

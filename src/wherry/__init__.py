@@ -40,7 +40,10 @@ if TYPE_CHECKING:
     )
     from .core.resources import Resources
     from .core.version import VERSION as __version__
-    from .sdk.compute_target import ComputeTarget
+    from .sdk.compute.amlcompute import AmlCompute
+    from .sdk.compute.batchai import BatchAiCompute
+    from .sdk.compute.machine import DsvmCompute, RemoteCompute
+    from .sdk.compute.target import ComputeTarget
     from .sdk.conda_dependencies import CondaDependencies
     from .sdk.environment import Environment
     from .sdk.environment_build import ImageBuildDetails
@@ -62,7 +65,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ActivityCanceledException",
     "ActivityFailedException",
+    "AmlCompute",
     "AuthenticationException",
+    "BatchAiCompute",
     "ComputeTarget",
     "ComputeTargetException",
     "CondaDependencies",
@@ -71,6 +76,7 @@ __all__ = [
     "DataReferenceConfiguration",
     "DockerBuildContext",
     "DockerConfiguration",
+    "DsvmCompute",
     "Environment",
     "Experiment",
     "ExperimentExecutionException",
@@ -80,6 +86,7 @@ __all__ = [
     "MpiConfiguration",
     "NotFoundError",
     "PyTorchConfiguration",
+    "RemoteCompute",
     "Resources",
     "Run",
     "RunConfiguration",
@@ -106,17 +113,21 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ComputeTarget": ".sdk.compute_target",
+    "AmlCompute": ".sdk.compute.amlcompute",
+    "BatchAiCompute": ".sdk.compute.batchai",
+    "ComputeTarget": ".sdk.compute.target",
     "CondaDependencies": ".sdk.conda_dependencies",
     "ContainerRegistry": ".sdk.environment_sections",
     "DataReferenceConfiguration": ".sdk.run_config_sections",
     "DockerBuildContext": ".sdk.environment_sections",
     "DockerConfiguration": ".sdk.run_configuration",
+    "DsvmCompute": ".sdk.compute.machine",
     "Environment": ".sdk.environment",
     "Experiment": ".sdk.experiment",
     "ImageBuildDetails": ".sdk.environment_build",
     "MpiConfiguration": ".sdk.run_config_sections",
     "PyTorchConfiguration": ".sdk.run_config_sections",
+    "RemoteCompute": ".sdk.compute.machine",
     "Resources": ".core.resources",
     "Run": ".sdk.run",
     "RunConfiguration": ".sdk.run_configuration",

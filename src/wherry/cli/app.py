@@ -10,12 +10,15 @@ import click
 
 from .command import LazyGroup, pass_session
 from .ending import OK, conclude
-from .overview import overview, places
+from .overview import ALIASES, overview, places
 from .session import Session, reading
 
 
 class Program(LazyGroup):
     """``wherry`` itself: its help is the overview, which needs none of its commands."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> Optional[click.Command]:
+        return super().get_command(ctx, ALIASES.get(cmd_name, cmd_name))
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write(overview())

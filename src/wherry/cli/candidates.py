@@ -83,7 +83,16 @@ def _workspace(client: Client, session: Session) -> str:
 
 
 def _targets(client: Client, session: Session) -> List[CompletionItem]:
-    return [Item(each["name"]) for each in client.get("/targets", start=False)["items"]]
+    from ..sdk.client import quote
+
+    path = f"/workspaces/{quote(_workspace(client, session))}/computes"
+    return [
+        Item(each["name"], help=each["type"]) for each in client.get(path, start=False)["items"]
+    ]
+
+
+def _sites(client: Client, session: Session) -> List[CompletionItem]:
+    return [Item(each["name"]) for each in client.get("/sites", start=False)["items"]]
 
 
 _KINDS: Dict[str, Callable[[Client, Session], List[CompletionItem]]] = {
@@ -92,4 +101,5 @@ _KINDS: Dict[str, Callable[[Client, Session], List[CompletionItem]]] = {
     "experiments": _experiments,
     "environments": _environments,
     "targets": _targets,
+    "sites": _sites,
 }

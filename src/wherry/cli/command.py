@@ -204,8 +204,7 @@ def _whole_number(ctx: click.Context, param: click.Parameter, value: Any) -> Opt
 def _unknown_command(group: click.Group, ctx: click.Context, args: List[str]) -> Usage:
     name, *rest = args
     known = group.list_commands(ctx)
-    other = "kill" if name == "stop" and rest else name  # what has a name is no server
-    meant = _OTHER_WORDS.get(other) or _verb_of_a_noun(group, ctx, name)
+    meant = _other_word(name, rest) or _verb_of_a_noun(group, ctx, name)
     told, hint = guess(name, known), f"the commands are {', '.join(known)}"
     if meant and ctx.parent is None:
         told = f"; did you mean 'wherry {meant}'?"
@@ -213,6 +212,13 @@ def _unknown_command(group: click.Group, ctx: click.Context, args: List[str]) ->
     error = Usage(f"{ctx.command_path!r} has no command {name!r}{told}", hint=hint)
     error.ctx = ctx
     return error
+
+
+def _other_word(name: str, rest: List[str]) -> Optional[str]:
+    """What has a name is no server."""
+    if name in ("start", "stop"):
+        return "job cancel" if name == "stop" and rest else None if rest else f"server {name}"
+    return _OTHER_WORDS.get(name)
 
 
 _OTHER_WORDS = {

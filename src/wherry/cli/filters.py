@@ -23,10 +23,10 @@ def check_filters(client: Client, workspace: str, filters: Mapping[str, Any]) ->
                 hint=_those("experiments", known) or "the first run of one makes it",
             )
     if target:
-        known = [each["name"] for each in client.get("/targets")["items"]]
+        known = [each["name"] for each in client.get(f"/workspaces/{workspace}/computes")["items"]]
         if target not in known:
             raise NotFoundError(
-                f"there is no compute target {target!r}{suggest(target, known)}",
+                f"workspace {workspace!r} has no compute target {target!r}{suggest(target, known)}",
                 hint=_those("targets", known),
             )
 

@@ -27,13 +27,16 @@ SECTIONS = (
                 "Register, build and prune environments.",
             ),
             ("workspace", "workspace:workspace", "Make, choose and remove workspaces."),
-            ("target", "target:target", "See the compute targets and what is free on them."),
+            ("compute", "compute:compute", "Make, attach and look at compute targets."),
+            ("site", "site:site", "Name the places that clusters take their nodes from."),
             ("server", "server:server", "Start, stop and look at the server of this machine."),
             ("config", "config:config", "Show and change settings."),
             ("completion", "completion:completion", "Print the completion script for a shell."),
         ),
     ),
 )
+
+ALIASES = {"target": "compute"}  # what was called otherwise once
 
 _HEAD = """\
 Usage: wherry COMMAND [OPTIONS] ...

@@ -9,7 +9,9 @@ from sqlalchemy import Connection, Row
 
 from wherry.core.compute_configs import CLUSTER, is_region, site_name
 from wherry.core.errors import TargetUnavailableError
+from wherry.core.placement import Used, free_of
 from wherry.core.records import iso
+from wherry.core.resources import Resources
 from wherry.core.targets import LOCAL
 from wherry.store import attempts, nodes
 
@@ -40,7 +42,15 @@ def record(plane: Plane, connection: Connection, row: Row[Any]) -> dict[str, Any
         "notices": notices(row),
         "status": _status(row, present, shown) if located else None,
         "nodes": shown,
+        "free": _free(shown),
+        "active": len(attempts.active(connection, row.target)),
     }
+
+
+def _free(shown: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the nodes have that run nothing."""
+    idle = [node for node in shown if node["state"] == nodes.IDLE]
+    return {what: sum(node[what] for node in idle) for what in ("cpu", "memory_bytes", "gpu")}
 
 
 def problem(plane: Plane, row: Row[Any], present: Sequence[Row[Any]]) -> str | None:
@@ -119,6 +129,7 @@ def local(plane: Plane) -> dict[str, Any]:
     driver, at = plane.drivers.get(LOCAL), iso(plane.started_at)
     found: list[dict[str, Any]] = []
     trouble: str | None = None
+    none = Resources(0, 0, 0)
     with plane.database.read() as connection:
         active = attempts.active(connection, LOCAL)
     try:
@@ -141,6 +152,7 @@ def local(plane: Plane) -> dict[str, Any]:
                 "created_at": at,
             }
         )
+    total = sum((node.resources for node in health.nodes), none) if health else none
     fixed = {"name": LOCAL, "type": LOCAL, "kind": LOCAL, "location": LOCAL, "config": {}}
     return {
         **fixed,
@@ -155,4 +167,10 @@ def local(plane: Plane) -> dict[str, Any]:
         "notices": [],
         "status": None,
         "nodes": found,
+        "free": dict(free_of(total, [_used(row) for row in active]).__dict__),
+        "active": len(active),
     }
+
+
+def _used(row: attempts.AttemptRow) -> Used:
+    return Used(Resources(row.cpu, row.memory_bytes, len(row.gpus)), tuple(row.gpus))

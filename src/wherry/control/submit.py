@@ -165,7 +165,7 @@ def check(plane: Plane, spec: RunSpec, *, dry_run: bool = False) -> Any:
         if refusal:
             raise UserErrorException(
                 f"target {spec.target!r} cannot run it: {refusal}",
-                hint="ask for less, or name another target or interpreter; wherry target list "
+                hint="ask for less, or name another target or interpreter; wherry compute list "
                 "shows what there is",
             )
     return driver

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ..core.errors import NotFoundError, UserErrorException, WorkspaceException
 from ..core.ids import check_name
 from . import config_file, display, listing
 from .client import Client, quote
-from .compute_target import ComputeTarget, ComputeTargets
 from .connection import connect
 from .environment import Environment
 from .experiment import Experiment
+from .late import Late
 from .restore import restore
 from .run import Run
 from .settings import load, run_context
 from .submission import Registry, capture
 from .values import texts
+
+if TYPE_CHECKING:
+    from .compute import target as compute_target
+else:
+    compute_target = Late("compute.target")
 
 DEFAULT_CPU_CLUSTER_NAME = "cpu-cluster"
 DEFAULT_GPU_CLUSTER_NAME = "gpu-cluster"
@@ -245,17 +250,26 @@ class Workspace:
             yield self._run(record)
 
     @property
-    def compute_targets(self) -> ComputeTargets:
+    def compute_targets(self) -> compute_target.ComputeTargets:
         """The compute targets by name; may also be called, as in Azure ML's first versions.
 
         >>> ws.compute_targets["local"].status
         'Ready'
         """
-        return ComputeTargets(ComputeTarget.list(self))
+        every = compute_target.ComputeTarget.list(self)
+        return compute_target.ComputeTargets(every)
 
     def list_targets(self) -> List[Dict[str, Any]]:
-        """The compute targets with their nodes and what is free."""
-        items: List[Dict[str, Any]] = self._client.get("/targets")["items"]
+        """The records of the compute targets, with their nodes."""
+        items: List[Dict[str, Any]] = self._client.get(f"{self._path}/computes")["items"]
+        return items
+
+    def get_costs(self, by: str = "target") -> List[Dict[str, Any]]:
+        """Node-seconds and what they cost, by ``run``, ``target`` or ``day``.
+
+        >>> ws.get_costs("day")
+        """
+        items: List[Dict[str, Any]] = self._client.get(f"{self._path}/costs", {"by": by})["items"]
         return items
 
     def take_snapshot(self, path: Any = os.curdir) -> str:

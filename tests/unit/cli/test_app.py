@@ -67,6 +67,8 @@ def test_the_last_of_two_wins(wherry: Wherry, runs: Runs) -> None:
         (["download", "x"], "did you mean 'wherry job download'?"),
         (["submit", "train.py"], "did you mean 'wherry run'?\n\nhint: wherry run train.py\n"),
         (["stop"], "did you mean 'wherry server stop'?"),
+        (["start"], "did you mean 'wherry server start'?"),
+        (["start", "cpu-cluster"], "hint: wherry compute start cpu-cluster\n"),
         (["job", "cancle"], "did you mean 'cancel'"),
         (["ps", "--query", "[?"], "--query '[?' cannot be used"),
         (["job", "show", "a", "b"], "cannot use 'b'"),

@@ -208,13 +208,6 @@ def test_completion_looks_where_commands_look(
     assert [item.value for item in candidates.find("runs", Session(client), "")] == [made]
 
 
-def test_targets(wherry: Wherry) -> None:
-    head, row = wherry("target", "list").out.splitlines()
-    assert head.startswith("NAME   KIND")
-    assert row.startswith("local  local")
-    assert json.loads(wherry("target", "list", "-o", "json").out)[0]["name"] == "local"
-
-
 def test_an_unknown_setting_can_be_taken_out_of_the_file(wherry: Wherry, tmp_path: Path) -> None:
     file = tmp_path / "home/config"
     file.parent.mkdir(exist_ok=True)

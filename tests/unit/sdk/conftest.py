@@ -10,6 +10,7 @@ import pytest
 from wherry import Experiment, Workspace
 from wherry.sdk import connection, interactive, run
 
+from . import fake_computes  # noqa: F401 - adds its routes
 from .fake_server import TOKEN, FakeServer
 
 VARIABLES = (

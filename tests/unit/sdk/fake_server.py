@@ -46,6 +46,10 @@ class FakeServer:
         self.metrics: dict[str, list[Logged]] = {}
         self.snapshots: dict[str, list[dict[str, Any]]] = {}
         self.blobs: dict[str, bytes] = {}
+        self.computes: dict[str, dict[str, Any]] = {}
+        self.sites: dict[str, dict[str, Any]] = {}
+        self.secrets: dict[str, dict[str, str]] = {}
+        self.acts: list[tuple[str, str, Any]] = []
         self.requests: list[str] = []
         self.headers: list[dict[str, str]] = []
         self.connections = 0
@@ -219,13 +223,6 @@ def _create_workspace(call: _Call) -> Any:
     }
     call.fake.workspaces[body["name"]] = record
     return record
-
-
-@route("GET", "/targets")
-def _targets(call: _Call) -> Any:
-    nodes = [{"name": "a", "cpu": 4.0, "memory_bytes": 8_000_000_000, "gpu": 0, "gpus": []}]
-    far = {"name": "far", "kind": "ssh", "nodes": [], "problem": "no route to host"}
-    return {"items": [{"name": "local", "kind": "local", "nodes": nodes, "problem": None}, far]}
 
 
 @route("GET", "/workspaces/([^/]+)")

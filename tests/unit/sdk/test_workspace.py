@@ -8,12 +8,8 @@ from typing import Any
 import pytest
 
 from wherry import (
-    ComputeTarget,
-    ComputeTargetException,
     ConflictError,
     Experiment,
-    Resources,
-    ScriptRunConfig,
     UserErrorException,
     Workspace,
     WorkspaceException,
@@ -273,32 +269,6 @@ def test_a_snapshot_is_not_restored_over_files(workspace: Workspace, tmp_path: P
     with pytest.raises(UserErrorException, match="not an empty folder"):
         workspace.restore_snapshot("x", tmp_path / "target")
     assert (tmp_path / "target" / "precious").read_text() == "mine"
-
-
-def test_compute_targets_by_name(workspace: Workspace) -> None:
-    targets = workspace.compute_targets
-    assert list(targets) == list(workspace.compute_targets()) == ["local", "far"]
-    local, far = targets["local"], targets["far"]
-    assert (local.name, local.type, local.status) == ("local", "local", "Ready")
-    assert local.resources == Resources(4.0, 8_000_000_000, 0)
-    assert (far.type, far.status, far.resources.cpu) == ("ssh", "Unavailable", 0)
-    assert "Ready" in repr(local)
-    assert "4 CPUs" in local._repr_html_()
-    with pytest.raises(AttributeError):
-        local.name = "other"  # type: ignore[misc]
-
-
-def test_a_compute_target(workspace: Workspace, tmp_path: Path) -> None:
-    target = ComputeTarget(workspace, "local")
-    assert target == workspace.compute_targets["local"]
-    assert [each.name for each in ComputeTarget.list(workspace)] == ["local", "far"]
-    (tmp_path / "train.py").write_text("")
-    config = ScriptRunConfig(tmp_path, "train.py", compute_target=target)
-    assert config.to_spec()["target"] == "local"
-    with pytest.raises(ComputeTargetException) as caught:
-        ComputeTarget(workspace, "locla")
-    assert "ComputeTargetNotFound: Compute Target with name locla not found" in str(caught.value)
-    assert "did you mean 'local'?" in str(caught.value)
 
 
 def test_a_run_of_another_workspace_stays_in_it(workspace: Workspace, fake: FakeServer) -> None:

@@ -1,0 +1,130 @@
+"""``wherry compute``: where runs execute."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import click
+
+from .command import Group, pass_session
+from .compute_change import attach, create, update
+from .compute_delete import delete, detach
+from .compute_path import compute_path, names_one, the_name
+from .compute_ssh import connect_ssh
+from .compute_view import (
+    node_columns,
+    shown,
+    target_columns,
+)
+from .output import emit
+from .session import Session
+
+
+@click.group(
+    cls=Group,
+    examples=[
+        "wherry compute list",
+        "wherry compute create cpu-cluster --max-instances 4",
+        "wherry compute attach node1 me@node1.lab --key ~/.ssh/id_ed25519",
+        "wherry run --target cpu-cluster train.py",
+    ],
+)
+def compute() -> None:
+    """Make, attach and look at compute targets.
+
+    A target is this machine (local), a cluster whose nodes come and go with the runs, or a machine
+    that you reach over SSH. Each belongs to a workspace.
+    """
+
+
+compute.add_command(create)
+compute.add_command(attach)
+
+
+@compute.command("list", examples=["wherry compute list", "wherry compute list --output json"])
+@pass_session
+def list_(session: Session) -> None:
+    """List the targets with their nodes, what is free, and what is wrong."""
+    emit(session, session.client.get(compute_path(session))["items"], target_columns())
+
+
+@compute.command(
+    "show",
+    examples=[
+        "wherry compute show cpu-cluster",
+        "wherry compute show -n cpu-cluster --query status.current_node_count -o tsv",
+    ],
+)
+@names_one("compute")
+@pass_session
+def show(session: Session, name: Optional[str], named: Optional[str]) -> None:
+    """Show one target: what it is, how it is, and its nodes."""
+    which = the_name(name, named, "wherry compute show NAME")
+    record = session.client.get(compute_path(session, which))
+    if session.output == "table" and session.query is None:
+        session.write(shown(session, record))
+    else:
+        emit(session, record)
+
+
+compute.add_command(update)
+
+
+@compute.command("start", examples=["wherry compute start cpu-cluster"])
+@names_one("compute")
+@pass_session
+def start(session: Session, name: Optional[str], named: Optional[str]) -> None:
+    """Let a target that was stopped take runs again."""
+    _act(session, the_name(name, named, "wherry compute start NAME"), "start", "takes runs again")
+
+
+@compute.command("stop", examples=["wherry compute stop cpu-cluster"])
+@names_one("compute")
+@pass_session
+def stop(session: Session, name: Optional[str], named: Optional[str]) -> None:
+    """Take no more runs: those on it go on, others wait, idle nodes are removed."""
+    which = the_name(name, named, "wherry compute stop NAME")
+    _act(session, which, "stop", "takes no more runs until it is started")
+
+
+@compute.command("restart", examples=["wherry compute restart cpu-cluster"])
+@names_one("compute")
+@pass_session
+def restart(session: Session, name: Optional[str], named: Optional[str]) -> None:
+    """Replace the nodes that run nothing, those that are unusable among them."""
+    which = the_name(name, named, "wherry compute restart NAME")
+    _act(session, which, "restart", "gets new nodes for those that run nothing")
+
+
+compute.add_command(delete)
+compute.add_command(detach)
+
+
+@compute.command(
+    "list-nodes",
+    examples=["wherry compute list-nodes cpu-cluster", "wherry compute list-nodes local -o json"],
+)
+@names_one("compute")
+@pass_session
+def list_nodes(session: Session, name: Optional[str], named: Optional[str]) -> None:
+    """List the nodes of a target: their states, and the run that each is busy with."""
+    which = the_name(name, named, "wherry compute list-nodes NAME")
+    emit(
+        session,
+        session.client.get(f"{compute_path(session, which)}/nodes")["items"],
+        node_columns(),
+    )
+
+
+compute.add_command(connect_ssh)
+
+
+def _act(session: Session, name: str, what: str, told: str) -> None:
+    record = session.client.post(f"{compute_path(session, name)}/{what}", json={})
+    _done(session, record, f"compute target {name} {told}")
+
+
+def _done(session: Session, record: Any, told: str) -> None:
+    session.say(told)
+    if session.asked_for_data:
+        emit(session, record)

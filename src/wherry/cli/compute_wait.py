@@ -1,0 +1,91 @@
+"""Waiting for a compute target to be made, to have its nodes, or to be gone."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Dict, Mapping, Optional
+
+from ..core.errors import ComputeTargetException, NotFoundError
+from .compute_path import compute_path
+from .progress import Progress
+from .session import Session
+
+_PAUSE_S = 0.25
+_LONGEST_PAUSE_S = 2.0
+
+
+def ready(session: Session, record: Dict[str, Any]) -> Dict[str, Any]:
+    """The record once it can be used and has the nodes that it always has."""
+    name = str(record["name"])
+    with Progress(session, f"making {name}") as progress:
+        pause_s = _PAUSE_S
+        while not _is_ready(record):
+            progress.say(_doing(record))
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+            record = session.client.get(compute_path(session, name))
+    _check(record)
+    return record
+
+
+def gone(session: Session, name: str) -> None:
+    """Once its runs have ended and its nodes are away."""
+    with Progress(session, f"deleting {name}") as progress:
+        pause_s = _PAUSE_S
+        while True:
+            try:
+                record = session.client.get(compute_path(session, name))
+            except NotFoundError:
+                return
+            number = len(record.get("nodes") or [])
+            left = f": {number} node{'' if number == 1 else 's'} left" if number else ""
+            progress.say(f"deleting {name}{left}")
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+
+
+def _is_ready(record: Mapping[str, Any]) -> bool:
+    if record.get("provisioning_state") not in ("Succeeded", None):
+        return record["provisioning_state"] in ("Failed", "Canceled")
+    status = record.get("status")
+    if not status or record.get("state") == "Stopped":
+        return True
+    return bool(status.get("errors")) or _usable(record) >= _least(record)
+
+
+def _check(record: Mapping[str, Any]) -> None:
+    name = record["name"]
+    if record.get("provisioning_state") in ("Failed", "Canceled"):
+        raise _failed(name, _sentences(record.get("provisioning_errors")), record.get("problem"))
+    errors = (record.get("status") or {}).get("errors")
+    if errors and _usable(record) < _least(record):
+        raise _failed(name, _sentences(errors), record.get("problem"))
+
+
+def _failed(name: Any, errors: str, problem: Optional[str]) -> ComputeTargetException:
+    return ComputeTargetException(
+        f"compute target {name} cannot be used: {errors or problem or 'no reason was given'}",
+        hint=f"wherry compute show {name} says how it is now",
+    )
+
+
+def _sentences(errors: Any) -> str:
+    each = [error.get("message") if isinstance(error, dict) else error for error in errors or []]
+    return "; ".join(map(str, each))
+
+
+def _doing(record: Mapping[str, Any]) -> str:
+    least = _least(record)
+    if not least:
+        return f"making {record['name']}"
+    return f"making {record['name']}: {_usable(record)} of {least} nodes"
+
+
+def _usable(record: Mapping[str, Any]) -> int:
+    counts = (record.get("status") or {}).get("node_state_counts") or {}
+    return int(counts.get("idle") or 0) + int(counts.get("running") or 0)
+
+
+def _least(record: Mapping[str, Any]) -> int:
+    scale = (record.get("status") or {}).get("scale_settings") or {}
+    return int(scale.get("min_nodes") or 0)

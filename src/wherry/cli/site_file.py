@@ -1,0 +1,94 @@
+"""Site files and hosts of a command line, as requests of ours."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+
+from ..core.errors import UserErrorException
+from .command import guess
+from .compute_file import split_host
+from .ending import Usage
+
+_FIELDS = ("name", "kind", "hosts", "username", "port", "jump", "python", "key", "price_per_hour")
+
+
+class Site(NamedTuple):
+    """A site as it is asked for."""
+
+    name: str
+    body: Dict[str, Any]
+
+
+def read(
+    path: Optional[str], name: Optional[str], hosts: Sequence[str], secrets: Mapping[str, str]
+) -> Site:
+    """What a file says, with what the command line says besides."""
+    from .yaml_file import load_with_lines
+
+    fields: Dict[str, Any] = load_with_lines(path, "a site")[0] if path else {}
+    where = path or "the site"
+    for field in map(str, fields):
+        if field not in _FIELDS:
+            raise UserErrorException(
+                f"{where} has a field {field!r}, which a site has not{guess(field, _FIELDS)}",
+                hint=f"its fields are {', '.join(_FIELDS)}",
+            )
+    called = str(name or fields.get("name") or "")
+    if not called:
+        raise Usage(f"{where} has no name", hint="wherry site create NAME --host HOST")
+    listed = [*_listed(fields, where), *map(host, hosts)]
+    if not listed:
+        raise Usage(f"{where} has no hosts", hint="--host user@address adds one; repeat it")
+    common = {key: fields[key] for key in _FIELDS[3:] if key != "key" and fields.get(key)}
+    body: Dict[str, Any] = {"kind": str(fields.get("kind") or "ssh")}
+    body["config"] = {**common, "hosts": listed}
+    body["secrets"] = {**_key(fields, path), **secrets}
+    return Site(called, body)
+
+
+def host(text: str) -> Dict[str, Any]:
+    """``user@address:port`` as fields."""
+    user, address, port = split_host(text)
+    found: Dict[str, Any] = {"address": address}
+    if user:
+        found["username"] = user
+    return {**found, "port": port} if port else found
+
+
+def changed(
+    site: str, known: Sequence[Mapping[str, Any]], added: Sequence[str], removed: Sequence[str]
+) -> List[Dict[str, Any]]:
+    """The hosts of a site after the change."""
+    left = [dict(each) for each in known]
+    for text in removed:
+        _, address, port = split_host(text)
+        kept = [
+            each
+            for each in left
+            if each["address"] != address or port not in (None, each.get("port", 22))
+        ]
+        if len(kept) == len(left):
+            names = ", ".join(str(each["address"]) for each in left)
+            raise Usage(f"site {site} has no host {text!r}", hint=f"its hosts are {names}")
+        left = kept
+    return [*left, *map(host, added)]
+
+
+def _listed(fields: Mapping[str, Any], where: str) -> List[Any]:
+    hosts = fields.get("hosts") or []
+    if not isinstance(hosts, list):
+        raise UserErrorException(
+            f"{where}: hosts is {hosts!r}, which is no list", hint="such as hosts: [node1.lab]"
+        )
+    return [host(each) if isinstance(each, str) else each for each in hosts]
+
+
+def _key(fields: Mapping[str, Any], path: Optional[str]) -> Dict[str, str]:
+    if not fields.get("key"):
+        return {}
+    from ..sdk.compute.machine import read_key
+
+    folder = os.path.dirname(os.path.abspath(path)) if path else os.getcwd()
+    where = os.path.join(folder, os.path.expanduser(str(fields["key"])))
+    return {"private_key": read_key(where)}

@@ -1,0 +1,1 @@
+"""Compute targets: a class for each kind, one file for each noun."""
