@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Iterable, List, Optional, Sequence, Tuple
 
-from .nodes import NodeState, NodeView, busy, idle, of
+from .nodes import NodeState, NodeView, busy, by_state, freshest
 from .scheduling import Job, Schedule, schedule
 
 TRIES = 3
@@ -58,9 +58,7 @@ def admit(
     site_room: Optional[int] = None,
 ) -> Schedule:
     """Who starts now. ``queue`` is in order, its head is enough."""
-    ready = [node.id for node in idle(nodes)]
-    reach = _reach(nodes, config, now, site_room)
-    return schedule(queue, ready, busy(nodes), config.max_nodes, now, reach)
+    return _Cluster(nodes, config, now, site_room).admit(queue)
 
 
 def decide(
@@ -74,66 +72,67 @@ def decide(
 
     ``site_room`` is how many more nodes the site could give, where it knows.
     """
-    ready, coming = idle(nodes), of(nodes, NodeState.PREPARING)
-    due, growth = _due(nodes, now), _growth(nodes, config, site_room)
-    places = [node.id for node in [*ready, *coming]]
-    places += [f"new {n}" for n in range(growth + len(due))]
-    reach = _reach(nodes, config, now, site_room)
-    plan = schedule(queue, places, busy(nodes), config.max_nodes, now, reach)
-    taken = sum(len(node_ids) for _, node_ids in plan.starts)
-    short = max(taken - len(ready) - len(coming), _least(config) - _usable(nodes), 0)
-    kept = taken + (plan.held_for.node_count if plan.held_for else 0)
-    remove = _over(nodes, config) or _expired(nodes, ready[kept:], config, now, short)
-    make = min(short, growth)
-    retry = [node.id for node in due if node.id not in remove][: short - make]
-    return Actions(make, tuple(remove), tuple(retry))
+    return _Cluster(nodes, config, now, site_room).decide(queue)
 
 
-def _least(config: Config) -> int:
-    return min(config.min_nodes, config.max_nodes)
+class _Cluster:
+    """The nodes at one moment, counted once."""
 
+    def __init__(
+        self, nodes: Sequence[NodeView], config: Config, now: float, site_room: Optional[int]
+    ) -> None:
+        found = by_state(nodes)
+        self._config = config
+        self._now = now
+        self._least = min(config.min_nodes, config.max_nodes)
+        self._running = found[NodeState.RUNNING]
+        self._ready = freshest(found[NodeState.IDLE])
+        self._coming = found[NodeState.PREPARING]
+        self._unusable = found[NodeState.UNUSABLE]
+        self._due = [node for node in self._unusable if now - node.since >= backoff_s(node.tries)]
+        self._usable = len(self._running) + len(self._ready) + len(self._coming)
+        # How many may be made: what leaves still counts, and so does what failed.
+        growth = config.max_nodes - len(nodes)
+        self._growth = max(0, growth if site_room is None else min(growth, site_room))
+        # How many there can be: what leaves makes room, what cannot be used does not count.
+        back = len(found[NodeState.LEAVING]) + len(self._due)
+        self._reach = self._usable + back + self._growth
 
-def _usable(nodes: Sequence[NodeView]) -> int:
-    return len(of(nodes, NodeState.IDLE, NodeState.RUNNING, NodeState.PREPARING))
+    def admit(self, queue: Iterable[Job]) -> Schedule:
+        return self._schedule(queue, [node.id for node in self._ready])
 
+    def decide(self, queue: Iterable[Job]) -> Actions:
+        places = [node.id for node in [*self._ready, *self._coming]]
+        places += [f"new {n}" for n in range(self._growth + len(self._due))]
+        plan = self._schedule(queue, places)
+        taken = sum(len(node_ids) for _, node_ids in plan.starts)
+        kept = taken + (plan.held_for.node_count if plan.held_for else 0)
+        there = len(self._ready) + len(self._coming)
+        short = max(taken - there, self._least - self._usable, 0)
+        remove = self._over() or self._expired(self._ready[kept:], short)
+        make = min(short, self._growth)
+        retry = [node.id for node in self._due if node.id not in remove][: short - make]
+        return Actions(make, tuple(remove), tuple(retry))
 
-def _growth(nodes: Sequence[NodeView], config: Config, site_room: Optional[int]) -> int:
-    """How many may be made: what leaves still counts, and so does what failed."""
-    growth = config.max_nodes - len(nodes)
-    return max(0, growth if site_room is None else min(growth, site_room))
+    def _schedule(self, queue: Iterable[Job], places: Sequence[str]) -> Schedule:
+        if not places:
+            return Schedule()
+        most = self._config.max_nodes
+        return schedule(queue, places, busy(self._running), most, self._now, self._reach)
 
+    def _over(self) -> List[str]:
+        """Those above a limit that was lowered: the least useful first, never one in use."""
+        spare = [*self._unusable, *reversed([*self._ready, *self._coming])]
+        over = len(self._unusable) + self._usable - self._config.max_nodes
+        return [node.id for node in spare[: max(0, over)]]
 
-def _due(nodes: Sequence[NodeView], now: float) -> List[NodeView]:
-    """Unusable nodes that were left alone for long enough."""
-    unusable = of(nodes, NodeState.UNUSABLE)
-    return [node for node in unusable if now - node.since >= backoff_s(node.tries)]
+    def _expired(self, spare: Sequence[NodeView], short: int) -> List[str]:
+        """Those that nobody wanted for long enough, the longest idle first, down to the minimum."""
+        old = [node for node in reversed(spare) if self._age(node) >= self._config.idle_s]
+        gone = old[: max(0, self._usable - self._least)]
+        if not short:
+            gone += [node for node in self._unusable if self._age(node) >= self._config.idle_s]
+        return [node.id for node in gone]
 
-
-def _reach(nodes: Sequence[NodeView], config: Config, now: float, site_room: Optional[int]) -> int:
-    """How many nodes there can be: what leaves makes room, what cannot be used does not count."""
-    back = len(of(nodes, NodeState.LEAVING)) + len(_due(nodes, now))
-    return _usable(nodes) + back + _growth(nodes, config, site_room)
-
-
-def _over(nodes: Sequence[NodeView], config: Config) -> List[str]:
-    """Those above a limit that was lowered: the least useful first, never one that is in use."""
-    unusable, coming = of(nodes, NodeState.UNUSABLE), of(nodes, NodeState.PREPARING)
-    spare = [*unusable, *reversed([*idle(nodes), *coming])]
-    over = len(unusable) + _usable(nodes) - config.max_nodes
-    return [node.id for node in spare[: max(0, over)]]
-
-
-def _expired(
-    nodes: Sequence[NodeView], spare: Sequence[NodeView], config: Config, now: float, short: int
-) -> List[str]:
-    """Those that nobody wanted for long enough, the longest idle first, down to the minimum."""
-    old = [each for each in reversed(spare) if _idle_for(each, now) >= config.idle_s]
-    gone = [each.id for each in old[: max(0, _usable(nodes) - _least(config))]]
-    if not short:
-        unusable = of(nodes, NodeState.UNUSABLE)
-        gone += [each.id for each in unusable if now - each.since >= config.idle_s]
-    return gone
-
-
-def _idle_for(node: NodeView, now: float) -> float:
-    return now - (node.since if node.idle_since is None else node.idle_since)
+    def _age(self, node: NodeView) -> float:
+        return self._now - (node.since if node.idle_since is None else node.idle_since)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Dict, List, Optional, Sequence
+from typing import Dict, Iterable, List, Optional, Sequence
 
 from .scheduling import Busy
 
@@ -34,35 +34,35 @@ class NodeView:
     until: Optional[float] = None
 
 
+def by_state(nodes: Sequence[NodeView]) -> Dict[NodeState, List[NodeView]]:
+    """All states, those of no node included."""
+    return {state: [node for node in nodes if node.state == state] for state in NodeState}
+
+
 def counts(nodes: Sequence[NodeView]) -> Dict[str, int]:
-    """How many there are of each state, the absent ones included."""
-    found = {state.value: 0 for state in NodeState}
-    for node in nodes:
-        found[node.state.value] += 1
-    return found
+    """How many there are of each state, as Azure ML shows them."""
+    return {state.value: len(found) for state, found in by_state(nodes).items()}
 
 
-def of(nodes: Sequence[NodeView], *states: NodeState) -> List[NodeView]:
-    return [node for node in nodes if node.state in states]
-
-
-def idle(nodes: Sequence[NodeView]) -> List[NodeView]:
+def freshest(idle: Sequence[NodeView]) -> List[NodeView]:
     """Those that were used last come first, so that the others grow old and leave."""
-    found = of(nodes, NodeState.IDLE)
-    return sorted(found, key=lambda node: (-(node.idle_since or 0.0), node.id))
+    return sorted(idle, key=lambda node: (-(node.idle_since or 0.0), node.id))
 
 
-def busy(nodes: Sequence[NodeView]) -> List[Busy]:
-    """The runs that hold nodes, each with all of them."""
-    runs: Dict[str, List[NodeView]] = {}
-    for node in of(nodes, NodeState.RUNNING):
-        runs.setdefault(node.run_id or f"node {node.id}", []).append(node)
-    return [
-        Busy([each.id for each in held], _until(held), held[0].run_id or "")
-        for held in runs.values()
-    ]
+def busy(running: Iterable[NodeView]) -> List[Busy]:
+    """The runs that hold these nodes, each with all of them."""
+    ids: Dict[str, List[str]] = {}
+    ends: Dict[str, Optional[float]] = {}
+    names: Dict[str, str] = {}
+    for node in running:
+        key = node.run_id or node.id
+        if key in ids:
+            ids[key].append(node.id)
+            ends[key] = _later(ends[key], node.until)
+        else:
+            ids[key], ends[key], names[key] = [node.id], node.until, node.run_id or ""
+    return [Busy(held, ends[key], names[key]) for key, held in ids.items()]
 
 
-def _until(held: Sequence[NodeView]) -> Optional[float]:
-    ends = [node.until for node in held if node.until is not None]
-    return max(ends) if len(ends) == len(held) else None
+def _later(one: Optional[float], other: Optional[float]) -> Optional[float]:
+    return None if one is None or other is None else max(one, other)

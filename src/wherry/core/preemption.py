@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import List, Sequence, Tuple
 
-from .nodes import NodeState, NodeView, busy, idle, of
+from .nodes import NodeState, NodeView, busy, by_state, freshest
 
 
 def evict(wanted: int, nodes: Sequence[NodeView]) -> Tuple[str, ...]:
@@ -14,15 +14,16 @@ def evict(wanted: int, nodes: Sequence[NodeView]) -> Tuple[str, ...]:
     nodes that are idle or not ready, then those of the runs that came to their nodes last, run by
     run: a run that loses one node starts again as a whole.
     """
-    wanted -= len(of(nodes, NodeState.LEAVING, NodeState.PREEMPTED))
-    spare = [*reversed(idle(nodes)), *of(nodes, NodeState.PREPARING)]
+    found = by_state(nodes)
+    wanted -= len(found[NodeState.LEAVING]) + len(found[NodeState.PREEMPTED])
+    spare = [*reversed(freshest(found[NodeState.IDLE])), *found[NodeState.PREPARING]]
     chosen = [node.id for node in spare]
-    for run in _youngest_first(nodes):
+    for run in _youngest_first(found[NodeState.RUNNING]):
         chosen += run
     return tuple(chosen[: max(0, wanted)])
 
 
-def _youngest_first(nodes: Sequence[NodeView]) -> List[List[str]]:
-    since = {node.id: node.since for node in nodes}
-    runs = [list(each.node_ids) for each in busy(nodes)]
+def _youngest_first(running: Sequence[NodeView]) -> List[List[str]]:
+    since = {node.id: node.since for node in running}
+    runs = [list(each.node_ids) for each in busy(running)]
     return sorted(runs, key=lambda held: (-max(since[node] for node in held), held))

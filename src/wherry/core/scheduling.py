@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Iterable, List, Optional, Sequence, Tuple
+from typing import Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
+# How many of those that wait are looked past, and by how many of them spare nodes are counted.
 _LOOK_AHEAD = 1000
+_COUNTED = 100
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,7 @@ class Job:
     limit_s: Optional[float] = None
 
 
-@dataclass(frozen=True)
-class Busy:
+class Busy(NamedTuple):
     """Nodes that one run holds. ``until``: when it has ended for certain, where that is known."""
 
     node_ids: Sequence[str]
@@ -122,14 +123,17 @@ class _Line:
     def hold(self, job: Job, free: int) -> None:
         """It waits; what the ones before it wait for comes back as well, one day."""
         self._passed += 1
+        self._waiting += job.node_count
         if self.head is None:
             self._sums = _sums([*(count for _, count in self._ends), *[1] * self._coming])
             self._until = self._promise(job.node_count - free)
-        self._waiting += job.node_count
-        spare = _above(self._sums, self._waiting - free)
-        self._spare = spare if self.head is None else min(self._spare, spare)
-        self._sums |= self._sums << job.node_count
-        self.head = self.head or job
+            self._spare = free
+            self.head = job
+        if self._passed > _COUNTED:
+            self._spare = 0
+        if self._spare:
+            self._spare = min(self._spare, _above(self._sums, self._waiting - free))
+            self._sums |= self._sums << job.node_count
 
     def _promise(self, missing: int) -> float:
         """Before this moment the head does not start, unless a run ends before its time.

@@ -53,7 +53,7 @@ def _states(nodes: Sequence[NodeView], kept_for: str) -> List[str]:
 
 
 def _until(nodes: Sequence[NodeView]) -> str:
-    runs = [each.run_id for each in busy(nodes) if each.run_id]
+    runs = [each.run_id for each in busy(_running(nodes)) if each.run_id]
     if not runs:
         return ""
     if len(runs) == 1:
@@ -61,6 +61,10 @@ def _until(nodes: Sequence[NodeView]) -> str:
     rest = len(runs) - _NAMED
     more = f" and {rest} more" if rest > 0 else ""
     return f" until runs {' or '.join(runs[:_NAMED])}{more} end"
+
+
+def _running(nodes: Sequence[NodeView]) -> List[NodeView]:
+    return [node for node in nodes if node.state == NodeState.RUNNING]
 
 
 def _no_room(

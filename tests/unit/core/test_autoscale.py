@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wherry.core.autoscale import TRIES, Actions, Config, admit, backoff_s, decide
-from wherry.core.nodes import NodeState, NodeView, busy, counts, idle, of
+from wherry.core.nodes import NodeState, NodeView, busy, by_state, counts
 from wherry.core.scheduling import Job
 
 NOW, IDLE_S = 10_000.0, 120.0
@@ -195,13 +195,18 @@ def check(queue: list[Job], nodes: list[NodeView], limits: Config, room: int | N
     assert removed <= {NodeState.IDLE, NodeState.PREPARING, NodeState.UNUSABLE}
     assert {by_id[each].state for each in actions.retry} <= {NodeState.UNUSABLE}
     assert not set(actions.retry) & set(actions.remove)
-    assert not (actions.make and set(actions.remove) & {each.id for each in idle(nodes)})
+    assert not (
+        actions.make and set(actions.remove) & {each.id for each in by_state(nodes)[NodeState.IDLE]}
+    )
     given = {each for _, held in admit(queue, nodes, limits, NOW, room).starts for each in held}
     assert not given & set(actions.remove)
     left = [each for each in nodes if each.id not in actions.remove]
-    usable = len(of(left, NodeState.IDLE, NodeState.RUNNING, NodeState.PREPARING))
-    before = len(of(nodes, NodeState.IDLE, NodeState.RUNNING, NodeState.PREPARING))
-    assert usable >= min(before, limits.min_nodes, limits.max_nodes)
+    assert usable(left) >= min(usable(nodes), limits.min_nodes, limits.max_nodes)
+
+
+def usable(nodes: Sequence[NodeView]) -> int:
+    states = (NodeState.IDLE, NodeState.RUNNING, NodeState.PREPARING)
+    return sum(each.state in states for each in nodes)
 
 
 def apply(nodes: Sequence[NodeView], actions: Actions, serial: int) -> list[NodeView]:
@@ -232,7 +237,9 @@ def test_the_bounds_hold_and_it_settles(
         actions = decide(queue, nodes, limits, NOW, room)
         if actions == Actions():
             break
-        assert not (made and set(actions.remove) & {each.id for each in idle(nodes)})
+        assert not (
+            made and set(actions.remove) & {each.id for each in by_state(nodes)[NodeState.IDLE]}
+        )
         made = made or actions.make > 0
         nodes = apply(nodes, actions, serial)
         room = None if room is None else room - actions.make + len(actions.remove)
