@@ -52,7 +52,10 @@ JOBS = {
     "soon.yml": "command: python train.py\nlimits: {timeout: soon}\n",
     "curated.yml": "command: python train.py\nenvironment: azureml:sklearn-1.5@latest\n",
     "packages.yml": "command: python train.py\nenvironment: {conda_file: conda.yml}\n",
-    "mpi.yml": "command: python train.py\ndistribution: {type: mpi}\n",
+    "services.yml": "command: python train.py\nservices: {ssh: {type: ssh}}\n",
+    "horovod.yml": "command: python train.py\ndistribution: {type: horovod}\n",
+    "urgent.yml": "command: python train.py\nqueue_settings: {priority: urgent}\n",
+    "half.yml": "command: python train.py\nresources: {instance_count: 0.5}\n",
     "tags.yml": "command: python train.py\ntags: {data: [1, 2]}\n",
 }
 ENVIRONMENTS = {

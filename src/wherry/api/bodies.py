@@ -71,7 +71,10 @@ class ExperimentChanges(Body):
 
 
 class PythonSection(Body):
+    """``implied``: nobody asked for this one in words; another machine has its own."""
+
     interpreter_path: Text = ""
+    implied: bool = False
 
 
 class EnvironmentBody(Body):

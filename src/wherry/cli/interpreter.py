@@ -15,7 +15,7 @@ def choose(session: Session, text: Optional[str], folder: Optional[str], target:
     """What was asked for; else what is active in the shell; else the Python that runs this."""
     if text is None:
         found = active(folder)
-        if found is not None:
+        if found is not None and target == "local":  # elsewhere it may not be there
             session.say(f"using the active environment {folder}")
         return found or sys.executable
     if target != "local" and os.path.isabs(text) and not os.path.exists(text):

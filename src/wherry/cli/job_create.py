@@ -67,6 +67,15 @@ def create(
     experiment_name: churn
     limits: {timeout: 2h}
 
+    \b
+    On two nodes of a cluster, each with its part of a PyTorch job:
+
+    \b
+    compute: azureml:cpu-cluster
+    resources: {instance_count: 2}
+    distribution: {type: pytorch, process_count_per_instance: 1}
+    queue_settings: {priority: high}
+
     Without --stream its id is printed and it is left to itself.
     """
     from . import submit
@@ -101,9 +110,12 @@ def _configured(
     elif environment is None:
         environment = Environment()
         environment.python.interpreter_path = choose(session, job.interpreter, active, job.target)
+        environment.python._implied = job.interpreter is None
         command = with_python(job.command, environment.python.interpreter_path)
     run_config = RunConfiguration()
     run_config.environment_variables = job.variables
+    run_config.node_count = job.nodes
+    run_config.priority = job.priority
     labels = {
         "display_name": job.display_name,
         "description": job.description,
@@ -119,5 +131,6 @@ def _configured(
             max_run_duration_seconds=job.timeout_s,
             command=command,
             resources=job.resources,
+            distributed_job_config=job.distribution,
         )
         yield job.experiment or experiment_of(job.code or "."), config, labels

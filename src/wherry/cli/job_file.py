@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Dict, Mapping, NamedTuple, Optional, Sequ
 
 from ..core.errors import UserErrorException
 from ..core.resources import Resources
+from . import job_nodes
 from .command import guess
 from .duration import parse_duration
 
@@ -31,8 +32,10 @@ _FIELDS = (
     "inputs",
     "limits",
     "resources",
+    "distribution",
+    "queue_settings",
 )
-_LATER = ("outputs", "distribution", "services", "identity", "queue_settings", "parent_job_name")
+_LATER = ("outputs", "services", "identity", "parent_job_name")
 _MAX_LEVELS = 10
 _REFERENCE = re.compile(r"\$\{\{\s*([A-Za-z_]+)\.([A-Za-z0-9_-]+)\s*\}\}")
 _OPTIONAL = re.compile(r"\$\[\[(.*?)\]\]", re.DOTALL)
@@ -54,6 +57,9 @@ class Job(NamedTuple):
     variables: Dict[str, str]
     resources: Dict[str, Any]
     timeout_s: Optional[float]
+    nodes: int = 1
+    priority: Optional[int] = None
+    distribution: Any = None
 
 
 def read(path: str, changes: Sequence[str]) -> Job:
@@ -92,6 +98,11 @@ def parse(
         variables=_labels(fields, "environment_variables", where),
         resources=_resources(fields, where),
         timeout_s=_timeout(fields, where),
+        nodes=job_nodes.nodes(_section(fields, "resources", where), where),
+        priority=job_nodes.priority(_section(fields, "queue_settings", where), where),
+        distribution=job_nodes.distribution(
+            _section(fields, "distribution", where), _section(fields, "resources", where), where
+        ),
     )
 
 
@@ -223,11 +234,7 @@ def _environment(
 
 def _resources(fields: Mapping[str, Any], where: str) -> Dict[str, Any]:
     wanted = dict(_section(fields, "resources", where))
-    if wanted.pop("instance_count", 1) != 1:
-        raise UserErrorException(
-            f"{where}: this version cannot use more than one instance",
-            hint="leave out resources.instance_count",
-        )
+    wanted.pop("instance_count", None)
     known = ("cpu", "memory", "gpu")
     for name in wanted:
         if name not in known:

@@ -34,6 +34,15 @@ def _positive(ctx: click.Context, param: click.Parameter, value: Any) -> Optiona
     raise click.BadParameter(f"{value!r} is not a number above 0", ctx, param)
 
 
+def _priority(ctx: click.Context, param: click.Parameter, value: Any) -> Optional[int]:
+    from .job_nodes import parse_priority
+
+    found = None if value is None else parse_priority(value)
+    if value is not None and found is None:
+        raise click.BadParameter(f"{value!r} is none of low, medium, high or a number", ctx, param)
+    return found
+
+
 @click.command(
     cls=RunCommand,
     examples=[
@@ -44,6 +53,7 @@ def _positive(ctx: click.Context, param: click.Parameter, value: Any) -> Optiona
         "wherry run --environment Wherry-sklearn train.py",
         "wherry run --environment conda.yml train.py",
         'wherry run --command "python prepare.py && python train.py"',
+        "wherry run --target cpu-cluster --nodes 2 --priority high train.py",
         "wherry run --dry-run train.py",
     ],
 )
@@ -89,6 +99,13 @@ def _positive(ctx: click.Context, param: click.Parameter, value: Any) -> Optiona
     "--memory", callback=size_option, metavar="SIZE", help="Memory that it needs, such as 4GB."
 )
 @whole_number_option("--gpu", help="GPUs that it needs.  [default: 0]")
+@whole_number_option("--nodes", help="Whole nodes of a cluster that it needs.  [default: 1]")
+@click.option(
+    "--priority",
+    callback=_priority,
+    metavar="PRIORITY",
+    help="low, medium, high or a number: whoever has more goes first.  [default: medium]",
+)
 @click.option(
     "--timeout",
     callback=duration_option,
@@ -192,6 +209,8 @@ def _configuration(
     environment, command = _environment(session, command, options)
     run_config = RunConfiguration()
     run_config.environment_variables = _variables(options["variables"])
+    run_config.node_count = 1 if options["nodes"] is None else options["nodes"]
+    run_config.priority = options["priority"]
     config = ScriptRunConfig(
         source_directory=source.directory,
         script=source.script,
@@ -225,6 +244,7 @@ def _environment(
     environment = Environment()
     path = interpreter.choose(session, options["env"], options["active"], options["target"])
     environment.python.interpreter_path = path
+    environment.python._implied = options["env"] is None
     return environment, command and interpreter.with_python(command, path)
 
 

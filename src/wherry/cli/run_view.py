@@ -83,6 +83,8 @@ def facts(run: Mapping[str, Any]) -> List[Tuple[str, str]]:
         ("interpreter", (spec.get("environment") or {}).get("interpreter_path")),
         ("variables", " ".join(spec.get("environment_variables") or {})),
         ("resources", resources_of(spec)),
+        ("nodes", spec.get("node_count") if spec.get("node_count", 1) > 1 else ""),
+        ("priority", spec.get("priority")),
         ("time limit", time_limit(spec)),
         ("submitted", show_time(run.get("submitted_at"))),
         ("started", show_time(run.get("started_at"))),

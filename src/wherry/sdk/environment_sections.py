@@ -63,6 +63,7 @@ class PythonSection(Section):
     """Which Python, and who installs its packages."""
 
     def __init__(self) -> None:
+        self._implied = False  # an interpreter that nobody asked for in words
         self._user_managed: Optional[bool] = None
         self._conda: Optional[CondaDependencies] = None
         self._untouched: Optional[CondaDependencies] = None

@@ -72,6 +72,10 @@ class ScriptRunConfig:
             "environment_variables": _variables(config.environment_variables),
             "resources": _resources(config.resources),
         }
+        if _count("node_count", config.node_count, 1) != 1:
+            spec["node_count"] = _count("node_count", config.node_count, 1)
+        if config.priority is not None:
+            spec["priority"] = _count("priority", config.priority)
         if config.max_run_duration_seconds is not None:
             spec["max_run_duration_s"] = config.max_run_duration_seconds
         command = self.command
@@ -138,8 +142,8 @@ def _with(config: Optional[RunConfiguration], overrides: Mapping[str, Any]) -> R
 
 def _check_supported(config: ScriptRunConfig) -> None:
     run_config = config.run_config
-    if config.distributed_job_config is not None or run_config.node_count != 1:
-        raise _unsupported("more than one node")
+    if config.distributed_job_config is not None:
+        raise _unsupported("a distributed job")
     if str(run_config.framework).lower() != "python":
         raise _unsupported(f"framework {run_config.framework!r}")
     if str(run_config.communicator).lower() not in ("none", ""):
@@ -152,6 +156,18 @@ def _unsupported(what: str) -> RunConfigurationException:
     return RunConfigurationException(
         f"the run configuration asks for {what}, which this version cannot do yet"
     )
+
+
+def _count(name: str, value: Any, least: Optional[int] = None) -> int:
+    """A whole number; text is taken as well, as from variables of the environment."""
+    try:
+        found = int(str(value).strip())
+    except ValueError:
+        found = None
+    if found is None or isinstance(value, bool) or (least is not None and found < least):
+        above = "" if least is None else f" from {least} on"
+        raise RunConfigurationException(f"{name} is {value!r}, not a whole number{above}")
+    return found
 
 
 def _target_name(target: Any) -> str:
@@ -179,7 +195,7 @@ def _interpreter(environment: Environment, target: str) -> Dict[str, Any]:
     written = os.fspath(environment.python.interpreter_path or "python")
     if target == "local":
         return {"interpreter_path": interpreter_of(environment)}
-    if written == "python":
+    if written == "python" or environment.python._implied:
         return {"interpreter_path": interpreter_of(environment), "implied": True}
     return {"interpreter_path": written}
 

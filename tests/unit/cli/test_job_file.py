@@ -83,7 +83,11 @@ def test_the_least_that_is_needed(tmp_path: Path) -> None:
     [
         ({"compte": "x"}, "did you mean 'compute'"),
         ({"type": "sweep"}, "is a sweep job"),
-        ({"distribution": {"type": "mpi"}}, "cannot do 'distribution' yet"),
+        ({"services": {"a": {}}}, "cannot do 'services' yet"),
+        ({"distribution": {"type": "horovod"}}, "distribution.type is 'horovod'"),
+        ({"distribution": {"type": "mpi", "port": 1}}, "distribution has no field 'port'"),
+        ({"queue_settings": {"priority": "hihg"}}, "did you mean 'high'?"),
+        ({"queue_settings": {"job_tier": "spot"}}, "queue_settings has no field 'job_tier'"),
         ({"command": ""}, "has no command"),
         ({"command": "x ${{inputs.nope}}"}, "${{inputs.nope}}, which is not given"),
         ({"command": "x ${{outputs.o}}"}, "${{outputs.o}}, which is not given"),
@@ -93,7 +97,8 @@ def test_the_least_that_is_needed(tmp_path: Path) -> None:
         ({"environment": 3}, "environment is 3"),
         ({"environment": {"imag": "x"}}, "a field 'imag'"),
         ({"environment": {"python": {"version": 3}}}, "no field 'version'"),
-        ({"resources": {"instance_count": 2}}, "more than one instance"),
+        ({"resources": {"instance_count": 0}}, "instance_count is 0, not a whole number from 1"),
+        ({"resources": {"instance_count": "two"}}, "instance_count is 'two'"),
         ({"resources": {"shm_size": "2g"}}, "resources.shm_size"),
         ({"limits": {"timeout": "soon"}}, "limits.timeout is 'soon'"),
         ({"limits": {"trials": 3}}, "limits has no field 'trials'"),
@@ -107,6 +112,24 @@ def test_what_cannot_be_carried_out_is_named(
     message = refusal(tmp_path, **fields)
     assert said in message
     assert "job.yml" in message
+
+
+def test_nodes_and_what_they_do_together(tmp_path: Path) -> None:
+    each = {"type": "pytorch", "process_count_per_instance": 4}
+    found = job(tmp_path, compute="azureml:c", resources={"instance_count": 2}, distribution=each)
+    assert (found.target, found.nodes, found.priority) == ("c", 2, None)
+    assert (found.distribution.process_count, found.distribution.node_count) == (8, 2)
+    found = job(tmp_path, distribution={"type": "mpi", "process_count_per_instance": 3})
+    assert (found.distribution.process_count_per_node, found.distribution.node_count) == (3, 1)
+    three = {"instance_count": 3}
+    found = job(
+        tmp_path,
+        resources=three,
+        distribution={"type": "tensorflow", "parameter_server_count": 1},
+    )
+    assert found.distribution.worker_count == 2
+    for word, number in (("low", -1), ("High", 1), (7, 7), ("-3", -3)):
+        assert job(tmp_path, queue_settings={"priority": word}).priority == number
 
 
 def test_an_empty_field_that_is_not_supported_does_no_harm(tmp_path: Path) -> None:

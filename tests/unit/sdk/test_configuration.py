@@ -241,6 +241,15 @@ def test_an_attribute_unlike_any_is_refused_without() -> None:
         RunConfiguration().xyz = 1
 
 
+def test_nodes_and_priority(source: Path) -> None:
+    config = RunConfiguration()
+    spec = ScriptRunConfig(source, "train.py", run_config=config).to_spec()
+    assert not {"node_count", "priority"} & set(spec)
+    config.node_count, config.priority = "2", 5  # type: ignore[assignment]
+    spec = ScriptRunConfig(source, "train.py", run_config=config).to_spec()
+    assert (spec["node_count"], spec["priority"]) == (2, 5)
+
+
 def test_the_typo_of_the_old_documents_is_accepted() -> None:
     config = RunConfiguration()
     config.prepare_environment = True
@@ -250,10 +259,12 @@ def test_the_typo_of_the_old_documents_is_accepted() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda c: setattr(c.run_config, "node_count", 2), "more than one node"),
+        (lambda c: setattr(c.run_config, "node_count", 0), "node_count is 0, not a whole number"),
+        (lambda c: setattr(c.run_config, "node_count", "x"), "node_count is 'x'"),
+        (lambda c: setattr(c.run_config, "priority", 1.5), "priority is 1.5"),
         (lambda c: setattr(c.run_config, "framework", "PySpark"), "framework 'PySpark'"),
         (lambda c: setattr(c.run_config, "communicator", "Mpi"), "communicator 'Mpi'"),
-        (lambda c: setattr(c, "distributed_job_config", object()), "more than one node"),
+        (lambda c: setattr(c, "distributed_job_config", object()), "a distributed job"),
         (lambda c: setattr(c, "resume_from", object()), "resume_from"),
     ],
 )
