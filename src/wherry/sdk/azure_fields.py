@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any, Dict, Mapping, Sequence, Tuple
 
 import wherry  # the lazy surface: see run.py
 
+from ..core.errors import UserErrorException
 from .section import Section
 
 Layout = Sequence[Tuple[str, Any]]
@@ -125,4 +127,12 @@ def plain(value: Any) -> Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    if value is not None and not isinstance(value, (str, bool, int, float)):
+        raise UserErrorException(
+            f"{value!r} cannot be written to a file", hint="set it to text or a number"
+        )
     return value

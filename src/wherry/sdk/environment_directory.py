@@ -24,11 +24,11 @@ def save(environment: wherry.Environment, folder: str, *, overwrite: bool) -> No
             f"{folder!r} holds an environment already", hint="overwrite=True writes over it"
         )
     packages = _packages(environment)
-    fields = _fields(environment)
+    text = json.dumps(_fields(environment), indent=4, sort_keys=True)
     try:
         os.makedirs(folder, exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(fields, file, indent=4, sort_keys=True)
+            file.write(text)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise UserErrorException(f"{path} cannot be written: {reason}") from None
@@ -41,7 +41,7 @@ def shown(environment: wherry.Environment) -> str:
     fields = _fields(environment)
     registry = fields["docker"]["baseImageRegistry"]
     registry["password"] = "***" if registry["password"] else None
-    return json.dumps(fields, indent=4, sort_keys=True, default=str)
+    return json.dumps(fields, indent=4, sort_keys=True)
 
 
 def load(environment: wherry.Environment, folder: str) -> None:

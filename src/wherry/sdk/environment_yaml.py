@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, Mapping, Optional, Sequence
 
 from ..core.errors import UserErrorException
 from ..core.nearest import suggest
@@ -65,7 +65,7 @@ def from_fields(
     _packages(environment, fields, folder, where, lines or {})
     _container(environment, fields, folder, where)
     environment.python.as_of = dated(fields.get("as_of"))
-    environment.python.strict = fields.get("strict") is True
+    environment.python.strict = fields.get("strict") or False
     return environment
 
 
@@ -77,8 +77,9 @@ def _packages(
     lines: Mapping[Any, int],
 ) -> None:
     conda, python = fields.get("conda_file"), environment.python
-    interpreter = _section(fields, "python", where).get("interpreter_path")
-    python.interpreter_path = str(interpreter or "python")
+    section = _section(fields, "python", where)
+    _only(section, ("interpreter_path",), f"{where}: python")
+    python.interpreter_path = _text(section, "interpreter_path", where) or "python"
     python.user_managed_dependencies = conda is None
     if isinstance(conda, str):
         python.conda_dependencies = CondaDependencies(os.path.join(folder, conda))
@@ -108,6 +109,7 @@ def _container(
             raise UserErrorException(
                 f"{where}: build names no folder", hint="write build: {path: docker}"
             )
+        _only(build, ("path", "dockerfile_path"), f"{where}: build")
         dockerfile = str(build.get("dockerfile_path") or "Dockerfile")
         path = os.path.join(folder, build["path"])
         environment.docker.build_context = DockerBuildContext(path, dockerfile)
@@ -115,17 +117,21 @@ def _container(
 
 
 def _check(fields: Mapping[str, Any], where: str) -> None:
-    for name in map(str, fields):
-        if name not in _FIELDS:
-            raise UserErrorException(
-                f"{where} has a field {name!r}, which an environment has not"
-                f"{suggest(name, _FIELDS)}",
-                hint=f"its fields are {', '.join(_FIELDS[1:])}",
-            )
+    _only(fields, _FIELDS, where)
     if str(fields.get("os_type") or "linux").lower() != "linux":
         raise UserErrorException(
             f"{where}: os_type is {fields['os_type']!r}", hint="it may be linux, or be left out"
         )
+
+
+def _only(fields: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    for name in map(str, fields):
+        if name not in known:
+            shown = [each for each in known if each != "$schema"]
+            raise UserErrorException(
+                f"{where} has a field {name!r}, which an environment has not{suggest(name, known)}",
+                hint=f"its fields are {', '.join(shown)}",
+            )
 
 
 def _text(fields: Mapping[str, Any], name: str, where: str) -> Optional[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Type, Union
 
+from ..core.errors import UserErrorException
 from ..core.resources import Resources
 from .environment import Environment
 from .late import Late
@@ -110,7 +111,7 @@ class RunConfiguration(Section):
         self.node_count = 1
         self.max_run_duration_seconds: Optional[float] = None
         self.priority: Optional[int] = None
-        self.environment: Environment = Environment()
+        self._environment = Environment()
         self.environment.python.conda_dependencies = conda_dependencies
         self.environment_variables: Dict[str, Any] = {}
         self.history = HistoryConfiguration()
@@ -120,6 +121,20 @@ class RunConfiguration(Section):
         self.prepare_environment: Optional[bool] = None
         self._others: Dict[str, Any] = {}
         self._seal()
+
+    @property
+    def environment(self) -> Environment:
+        """What the script needs to be there."""
+        return self._environment
+
+    @environment.setter
+    def environment(self, value: Any) -> None:
+        if not isinstance(value, Environment):
+            raise UserErrorException(
+                f"environment is {value!r}, not an Environment",
+                hint="Environment.get(ws, name) gives one that is registered or curated",
+            )
+        self._environment = value
 
     def save(
         self, path: Any = None, name: Optional[str] = None, separate_environment_yaml: bool = False

@@ -236,6 +236,11 @@ def test_unknown_attributes_are_refused_with_a_suggestion(
         setattr(make(), name, 1)
 
 
+def test_a_name_is_no_environment(source: Path) -> None:
+    with pytest.raises(UserErrorException, match="environment is 'Wherry-sklearn', not an Env"):
+        ScriptRunConfig(source, "train.py", environment="Wherry-sklearn")  # type: ignore[arg-type]
+
+
 def test_an_attribute_unlike_any_is_refused_without() -> None:
     with pytest.raises(AttributeError, match=r"has no attribute 'xyz'$"):
         RunConfiguration().xyz = 1

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import stat
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -313,6 +314,19 @@ def test_a_folder_in_azure_mls_layout(tmp_path: Path) -> None:
     environment.save_to_directory(tmp_path / "env", overwrite=True)
 
 
+def test_dates_and_paths_go_into_the_folder(tmp_path: Path) -> None:
+    environment = Environment("mine")
+    environment.python.conda_dependencies.add_pip_package("six")
+    environment.python.as_of = date(2020, 5, 1)  # type: ignore[assignment]
+    environment.python.interpreter_path = tmp_path / "python"  # type: ignore[assignment]
+    environment.save_to_directory(tmp_path)
+    assert Environment.load_from_directory(tmp_path).python.as_of == "2020-05-01"
+    environment.r = object()
+    with pytest.raises(UserErrorException, match="cannot be written to a file"):
+        environment.save_to_directory(tmp_path, overwrite=True)
+    assert Environment.load_from_directory(tmp_path).name == "mine", "nothing was changed"
+
+
 def test_a_folder_that_azure_ml_wrote(tmp_path: Path) -> None:
     fields: dict[str, Any] = {
         "name": "old",
@@ -419,6 +433,9 @@ def test_paths_in_it_are_counted_from_where_it_lies(
         ("build: {dockerfile_path: a}\n", "build names no folder"),
         ("build: x\n", "build is 'x' and has no fields"),
         ("conda_file: 3\n", "conda_file is 3"),
+        ("python: {interpreter: /x}\n", "python has a field 'interpreter', .*'interpreter_path'"),
+        ("python: {interpreter_path: 3}\n", "interpreter_path is 3, not text"),
+        ("build: {path: a, dockerfile: b}\n", "build has a field 'dockerfile', .*_path'"),
         ("conda_file: none.yml\n", "there is no file .*none.yml"),
         ("os_type: windows\n", "os_type is 'windows'"),
         ("conda_file:\n  dependencies:\n  - pip:\n    - a=1\n", "yml, line 4: 'a=1' is no pip"),
