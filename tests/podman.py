@@ -89,7 +89,10 @@ class Podman:
 
     def serve(self) -> subprocess.Popen[bytes]:
         argv = self.argv("system", "service", "--time=0", self.host)
-        process = subprocess.Popen(argv, env=self.environment, stderr=subprocess.DEVNULL)
+        # There, since what watches a container leaves a file "oom" where it was started.
+        process = subprocess.Popen(
+            argv, env=self.environment, stderr=subprocess.DEVNULL, cwd=self._run
+        )
         give_up_at = time.monotonic() + _PATIENCE_S
         while not self.socket.exists():
             assert process.poll() is None, "podman's service has ended"

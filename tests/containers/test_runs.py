@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.builds.channel import CondaChannel
 from tests.builds.index import Index, serve
 from tests.podman import BASE, Podman
 from wherry.control import bundle
@@ -155,14 +156,30 @@ def test_an_image_from_a_dockerfile_is_built_once(node: Node, podman: Podman) ->
     assert not list(again.glob("build_log*"))
 
 
-def test_packages_on_top_of_an_image(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def secrets_in(image: str, podman: Podman) -> str:
+    """The files in it, and whatever is known of it, that hold the password."""
+    code = (
+        "import os; [print(path) for folder, _, names in os.walk('/opt') for name in names "
+        "for path in [os.path.join(folder, name)] "
+        "if os.path.isfile(path) and b'pass-of-the-index' in open(path, 'rb').read()]"
+    )
+    told = podman("image", "inspect", image) + podman("history", "--no-trunc", image)
+    assert "pass-of-the-index" not in told
+    words = ("--rm", "--network=host", "--entrypoint", "python3", image, "-c", code)
+    return podman("run", *words)
+
+
+def test_packages_on_top_of_an_image(
+    node: Node, podman: Podman, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own = Path(__file__).resolve().parents[2] / ".tools" / "bin"
     monkeypatch.setenv("PATH", f"{own}:{os.environ['PATH']}")
-    with serve(Index()) as index:
+    with serve(Index(login="me:pass-of-the-index")) as index:
         index.add("only_here", "1.5", source="WORD = 'from the index'")
+        address = index.url.replace("://", f"://{index.login}@")
 
         def asked(*pip: str) -> dict[str, Any]:
-            lines = [f"--index-url {index.url}/simple", *pip]
+            lines = [f"--index-url {address}/simple", *pip]
             return {"conda": {"dependencies": [{"pip": lines}]}, "user_managed": False}
 
         show = "import only_here, sys; print(only_here.WORD, sys.prefix)"
@@ -171,11 +188,44 @@ def test_packages_on_top_of_an_image(node: Node, monkeypatch: pytest.MonkeyPatch
         assert said(folder).startswith("from the index /opt/wherry/environments/")
         lock = json.loads((folder / "files" / "environment" / "lock.json").read_text())
         assert "only_here" in json.dumps(lock).replace("-", "_")
+        assert "pass-of-the-index" not in json.dumps(lock) + build_log(folder)
+        assert secrets_in(built_image(folder), podman) == ""
         _, again = node.run(show, image=BASE, python=asked("only_here==1.5"))
         assert said(again) == said(folder)
         assert not list(again.glob("build_log*"))
         failed, _ = node.run(show, image=BASE, python=asked("only_here==9"))
         assert "only_here==9" in str(failed.setup_error)
+
+
+def test_a_conda_file_on_top_of_an_image(
+    node: Node, podman: Podman, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Solved and linked by rattler in the image, with a Python that only the channel has."""
+    own = Path(__file__).resolve().parents[2] / ".tools" / "bin"
+    monkeypatch.setenv("PATH", f"{own}:{os.environ['PATH']}")
+    channel = CondaChannel(tmp_path / "channel")
+    version = channel.add_python()
+    channel.add_module("wherry-nowhere", "1.2", "VALUE = 12\n")
+    conda = {
+        "channels": [channel.url],
+        "dependencies": [f"python={version}", "wherry-nowhere=1", {"pip": ["six==1.16.0"]}],
+    }
+    show = (
+        "import os, six, sys, wherry_nowhere as w; print(w.VALUE, six.__version__, sys.base_prefix "
+        "== os.environ['CONDA_PREFIX'], os.listdir('/opt/wherry/environments/environments'))"
+    )
+    python = {"conda": conda, "user_managed": False, "resolver": "rattler"}
+    record, folder = node.run(show, image=BASE, python=python)
+    assert record.exit_code == 0, (record, build_log(folder))
+    value, six, its_own, *environments = said(folder).split()
+    assert (value, six, its_own, len(environments)) == ("12", "1.16.0", "True", 1)
+    lock = json.loads((folder / "files" / "environment" / "lock.json").read_text())
+    assert {each["name"] for each in lock["conda"]} == {"python", "wherry-nowhere"}
+    assert channel.url not in podman("history", "--no-trunc", built_image(folder))
+
+
+def built_image(folder: Path) -> str:
+    return build_log(folder).split("keeping the image ")[1].split()[0]
 
 
 def test_what_goes_wrong_is_one_sentence_and_the_next_run_works(

@@ -11,7 +11,7 @@ from wherry.builds.cache import Cache
 from wherry.builds.talk import Talk
 from wherry.builds.use import Use
 
-_PARTS = ("uv", "conda")
+SHARED = ("uv", "conda")
 _MARK = "downloads"
 
 
@@ -37,7 +37,7 @@ def remove_downloads(cache: Cache) -> None:
     except BlockingIOError:
         return  # a build goes on
     else:
-        for part in _PARTS:
+        for part in SHARED:
             cache.discard(cache.path(part))
     finally:
         os.close(descriptor)

@@ -10,9 +10,9 @@ from typing import Any, Dict, Mapping, Optional
 
 from .engine import Engine
 from .error import ContainerError, EngineError
-from .packages import VARIABLES
 
 LABEL = "wherry.attempt"
+VARIABLES = "/opt/wherry/variables"  # of an environment that is in the image
 
 # The shell is the container's first process: one that handles no signals would hear none there.
 # The command's output goes to a file, as it does without a container, so whoever watches may come
@@ -28,16 +28,22 @@ exit $code"""
 NO_PROGRAM = "none"
 
 _AGAIN_S = 1.0
+_TRIES = 20
+_PAUSE_S = 0.25
 _BY_SIGNAL = (4, 6, 7, 8, 9, 11, 15)
 _NOT_THERE = 404
 
 
 class Container:
-    """Known by its name, which comes from the attempt's: no other one has it."""
+    """Known by its name, which comes from the attempt's: no other one has it.
 
-    def __init__(self, engine: Engine, attempt_id: str) -> None:
+    The one in which an attempt's image is made has a name of its own.
+    """
+
+    def __init__(self, engine: Engine, attempt_id: str, prefix: str = "wherry-") -> None:
         self.engine = engine
-        self.name = "wherry-" + re.sub(r"[^A-Za-z0-9_.-]", "-", attempt_id)
+        self.attempt_id = attempt_id
+        self.name = prefix + re.sub(r"[^A-Za-z0-9_.-]", "-", attempt_id)
 
     def create(self, body: Mapping[str, Any]) -> None:
         self.engine.call("POST", "/containers/create", body, name=self.name)
@@ -85,13 +91,48 @@ class Container:
     def kill(self) -> None:
         self.engine.call("POST", f"/containers/{self.name}/kill", signal="KILL")
 
-    def remove(self) -> None:
-        """With all that still runs in it. One that is not there is none to remove."""
+    def commit(self, image: str) -> None:
+        """What is in it now, as an image; labels are for containers alone."""
+        repository, _, tag = image.rpartition(":")
+        self.engine.call(
+            "POST",
+            "/commit",
+            {},
+            patient=True,
+            container=self.name,
+            repo=repository,
+            tag=tag,
+            changes=f"LABEL {LABEL}=",
+        )
+
+    def remove(self) -> bool:
+        """With all that still runs in it; whether there was one.
+
+        An engine may refuse while the container's end is under way, so it is asked again.
+        """
+        return _remove(self.engine, self.name)
+
+
+def remove_all(engine: Engine, attempt_id: str) -> int:
+    """Whatever containers an attempt has, found by their label; how many."""
+    wanted = {"label": [f"{LABEL}={attempt_id}"]}
+    found = engine.call("GET", "/containers/json", all=True, filters=wanted)
+    return sum(_remove(engine, str(each["Id"])) for each in found)
+
+
+def _remove(engine: Engine, name: str) -> bool:
+    for left in reversed(range(_TRIES)):
         try:
-            self.engine.call("DELETE", f"/containers/{self.name}", force=True, v=True)
+            engine.call("DELETE", f"/containers/{name}", force=True, v=True)
         except EngineError as error:
-            if error.status != _NOT_THERE:
+            if error.status == _NOT_THERE:
+                return False
+            if not left:
                 raise
+            time.sleep(_PAUSE_S)
+        else:
+            return True
+    return False
 
 
 def status_of(code: int) -> int:

@@ -7,18 +7,21 @@ import fcntl
 import hashlib
 import json
 import os
-from collections import deque
-from contextlib import contextmanager
-from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, Optional
+import time
+from contextlib import contextmanager, suppress
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 
+from .container import Container
 from .context import Context
 from .engine import Engine
 from .error import ContainerError, EngineError, is_full_disk
+from .packages import Workshop
 
 BUILT = "wherry-environment"
-_REMEMBERED = 60
+_LOOK_S = 0.1
 
 Tell = Callable[[str], None]
+Fill = Callable[[], Workshop]
 
 
 class Image:
@@ -38,7 +41,6 @@ class Images:
         self._called = called
         self._locks = locks
         self._tell = tell
-        self._last: Deque[str] = deque(maxlen=_REMEMBERED)
 
     def find(self, name: str) -> Optional[Image]:
         try:
@@ -71,6 +73,15 @@ class Images:
         with self._alone(name):
             return self.find(name) or self._build(make_context(), registry, name)
 
+    def install(self, base: Image, key: str, container: Container, fill: Fill) -> Image:
+        """``base`` with packages on top, under the name of ``key``; ``fill`` says which."""
+        name = built_name(key)
+        found = self.find(name)
+        if found is not None:
+            return found
+        with self._alone(name):
+            return self.find(name) or self._install(base, container, fill, name)
+
     def _pull(self, name: str, registry: Mapping[str, Any]) -> Image:
         self._tell(f"pulling the image {name}")
         try:
@@ -102,6 +113,49 @@ class Images:
             raise self._not_built("the engine stopped before it was finished")
         return found
 
+    def _install(self, base: Image, container: Container, fill: Fill, name: str) -> Image:
+        self._tell(f"installing packages on top of the image {base.name}")
+        workshop = fill()
+        try:
+            container.create(workshop.body(base.id, container.attempt_id))
+            container.start()
+            code = self._watch(container, workshop)
+            if code != 0:
+                raise ContainerError(self._not_installed(workshop.error(), code))
+            self._tell(f"keeping the image {name}")
+            container.commit(name)
+        except EngineError as error:
+            raise self._not_built(error.message) from None
+        finally:
+            with suppress(ContainerError, EngineError):  # whoever clears away finds it by its label
+                container.remove()
+            workshop.remove()
+        found = self.find(name)
+        if found is None:
+            raise self._not_built("the engine did not keep it")
+        return found
+
+    def _watch(self, container: Container, workshop: Workshop) -> int:
+        while True:
+            state = container.state()  # first: what is there afterwards is all it wrote
+            for line in workshop.new_lines():
+                self._tell(line)
+            if state is None:
+                raise ContainerError(f"the container that makes {self._called} was removed")
+            if not state.get("Running"):
+                return int(state.get("ExitCode") or 0)
+            time.sleep(_LOOK_S)
+
+    def _not_installed(self, told: str, code: int) -> str:
+        if is_full_disk(told):
+            return str(self._full("install the packages"))
+        if told:
+            return told
+        return (
+            f"the packages of {self._called} cannot be installed on top of its image: the builder "
+            f"ended with exit code {code}; its output is in azureml-logs/20_image_build_log.txt"
+        )
+
     def _follow(self, work: Iterator[Mapping[str, Any]]) -> None:
         for said in work:
             trouble = said.get("error") or (said.get("errorDetail") or {}).get("message")
@@ -109,7 +163,6 @@ class Images:
                 raise EngineError(200, str(trouble))
             line = progress_line(said)
             if line:
-                self._last.extend(line.splitlines())
                 self._tell(line)
 
     @contextmanager
@@ -145,9 +198,6 @@ class Images:
     def _not_built(self, why: str) -> ContainerError:
         if is_full_disk(why):
             return self._full("build the image")
-        told = explanation(self._last)
-        if told:
-            return ContainerError(told)
         return ContainerError(
             f"the image of {self._called} cannot be built on {_node()}: {_one_line(why)}; "
             "the output of its steps is in azureml-logs/20_image_build_log.txt"
@@ -176,13 +226,6 @@ def built_name(key: str) -> str:
 def key_of(*parts: Any) -> str:
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def explanation(lines: Iterable[str]) -> str:
-    """What the builder of packages said last, if it was that it cannot."""
-    text = "\n".join(lines)
-    _, found, rest = text.partition("error: environment ")
-    return f"environment {rest.strip()}" if found else ""
 
 
 def progress_line(said: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The file in an attempt's folder that says in which container its command is.
+"""The file in an attempt's folder that says that it has containers, and with which engine.
 
 It is written before the container is made and erased after it was removed, so that whoever comes
 upon the folder can end what is left.
@@ -16,8 +16,8 @@ from .engine import Engine
 NAME = "container"
 
 
-def write(folder: str, container: Container, attempt_id: str) -> None:
-    text = json.dumps({"engine": container.engine.address, "attempt": attempt_id})
+def write(folder: str, container: Container) -> None:
+    text = json.dumps({"engine": container.engine.address, "attempt": container.attempt_id})
     handle = os.open(_path(folder), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(handle, "w") as file:
         file.write(text)

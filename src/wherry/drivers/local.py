@@ -64,6 +64,7 @@ class LocalDriver:
         self._measured: tuple[float, float, int] | None = None
 
     def check(self) -> Health:
+        boxes.sweep(self._root)
         devices = self._devices()
         node = Node(socket.gethostname(), self._owned(len(devices)), tuple(devices))
         return Health(nodes=(node,), version=f"{platform.system()} {platform.release()}")

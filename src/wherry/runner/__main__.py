@@ -180,9 +180,8 @@ class _Attempt:
         """The image of the container that the command runs in, found or made."""
         from .container import Box
 
-        box = Box(self._folder, self._manifest, self._courier.say, self._fetch_context)
-        box.prepare(self._signals)
-        self._box = box
+        self._box = Box(self._folder, self._manifest, self._courier.say, self._fetch_context)
+        self._box.prepare(self._signals)
 
     def _make_watched(self) -> None:
         """The folders that are kept are there for the command, as Azure ML has them."""

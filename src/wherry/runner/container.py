@@ -8,15 +8,16 @@ import select
 
 from wherry.builds import BuildError, default_root
 from wherry.builds.cache import Cache
+from wherry.builds.downloads import SHARED, using_downloads
 from wherry.builds.talk import Talk
 from wherry.builds.uv import find_uv
 from wherry.containers import gpus, note
-from wherry.containers.container import NO_PROGRAM, Container, status_of
+from wherry.containers.container import NO_PROGRAM, Container, remove_all, status_of
 from wherry.containers.context import Context
 from wherry.containers.engine import Engine, find
 from wherry.containers.error import ContainerError, EngineError
 from wherry.containers.images import Image, Images, key_of
-from wherry.containers.packages import BUILT, package_files
+from wherry.containers.packages import BUILT, Workshop
 from wherry.containers.request import Request
 
 from .environment import command_environment
@@ -68,7 +69,7 @@ class Box:
         """Find the engine and have the image there."""
         try:
             self._engine = find(os.environ)
-            self._image = _apart(signals, self._have_image, self._engine.hang_up)
+            self._image = _apart(signals, self._have_image, self._stop)
         except ContainerError as error:
             self._log.write(f"error: {error}\n".encode("utf-8", "replace"))
             raise SetupError(str(error)) from None
@@ -83,7 +84,7 @@ class Box:
             os.chmod(self._folder.log, 0o600)
         try:
             body = self._request(library).body()
-            note.write(self._folder.path, container, str(self._manifest["attempt_id"]))
+            note.write(self._folder.path, container)
             container.create(body)
             if self._packages:
                 self._keep_lock(container)
@@ -91,7 +92,6 @@ class Box:
             self._folder.begin()
             container.start()
         except _TROUBLE as error:
-            _remove(container, self._folder)
             raise SetupError(self._not_started(error)) from None
         self._command = ContainerCommand(container, self._folder, self._manifest, signals, kills)
         return self._command
@@ -99,6 +99,8 @@ class Box:
     def remove(self) -> None:
         if self._command is not None:
             self._command.remove()
+        elif note.read(self._folder.path) is not None:
+            _remove(self._engine, str(self._manifest["attempt_id"]), self._folder)
 
     def _keep_lock(self, container: Container) -> None:
         built = loads(container.read(BUILT).decode())
@@ -107,8 +109,8 @@ class Box:
             keep_lock(built["lock"], self._folder.files)
 
     def _have_image(self) -> Image:
-        cache = os.environ.get("WHERRY_CACHE") or os.path.expanduser("~/.cache/wherry")
-        images = Images(self._engine, self._called, f"{cache}/images", self._tell)
+        locks = os.environ.get("WHERRY_CACHE") or os.path.expanduser("~/.cache/wherry")
+        images = Images(self._engine, self._called, f"{locks}/images", self._tell)
         registry = self._docker.get("registry") or {}
         if self._docker.get("image"):
             base = images.pull(str(self._docker["image"]), registry)
@@ -119,16 +121,32 @@ class Box:
             return base
         python = self._spec["python"]
         key = key_of(base.id, {k: v for k, v in python.items() if k not in ("lines", "file")})
-        return images.build(lambda: self._package_context(base), {}, key)
+        attempt_id = str(self._manifest["attempt_id"])
+        container = Container(self._engine, attempt_id, prefix="wherry-build-")
+        cache = Cache(default_root())
+        cache.make_folders()
+        with using_downloads(cache, Talk()):
+            return images.install(base, key, container, lambda: self._workshop(container, cache))
 
-    def _package_context(self, base: Image) -> Context:
+    def _workshop(self, container: Container, cache: Cache) -> Workshop:
+        """Downloads are shared where files that the container writes are this user's."""
+        note.write(self._folder.path, container)
         library = os.path.abspath(__file__).rpartition("/wherry/runner/")[0]
         try:
-            uv = find_uv(Cache(default_root()), Talk(self._log.write, self._say, None))
+            uv = find_uv(cache, Talk(self._log.write, self._say, None))
         except BuildError as error:
             raise ContainerError(error.text()) from None
-        files = package_files(base.id.rpartition(":")[2], self._spec, library, uv)
-        return Context("", files, self._folder.path)
+        ours = self._engine.rootless or os.getuid() == 0
+        downloads = {name: cache.path(name) for name in SHARED} if ours else {}
+        workshop = Workshop(f"{self._folder.path}/workshop", downloads)
+        workshop.fill(self._spec, library, uv, os.environ)
+        return workshop
+
+    def _stop(self) -> None:
+        """Nobody wants the image any more."""
+        self._engine.hang_up()
+        if note.read(self._folder.path) is not None:
+            _remove(self._engine, str(self._manifest["attempt_id"]), self._folder, sure=False)
 
     def _context(self) -> Context:
         """The build context's snapshot, if there is one, and the Dockerfile's text, if given."""
@@ -147,7 +165,7 @@ class Box:
 
     def _tell(self, line: str) -> None:
         self._log.write(line.encode("utf-8", "replace") + b"\n")
-        self._say(line.strip()[:_SAID])
+        self._say(line.strip("= \n")[:_SAID])
 
     def _check_script(self) -> None:
         script = missing_script(list(self._manifest["argv"]))
@@ -245,7 +263,12 @@ class ContainerCommand(Command):
             self._container.kill()
 
     def remove(self) -> None:
-        _remove(self._container, self._folder)
+        """The fast way: by its name."""
+        try:
+            self._container.remove()
+            note.erase(self._folder.path)
+        except (OSError, *_TROUBLE) as error:
+            tell(f"the container {self._container.name} cannot be removed: {error}")
 
     def _wait(self, signals: Signals) -> None:
         code = None if self._seen_ending() else self._container.wait()
@@ -308,7 +331,7 @@ def adopt(
         tell(f"the container is waited for: {error}")
         state = {"Status": "unknown"}
     if state is None or state.get("Status") in ("created", "configured", "initialized"):
-        _remove(container, folder)
+        _remove(container.engine, container.attempt_id, folder, sure=False)
         return None
     return ContainerCommand(container, folder, manifest, signals, machine_kills())
 
@@ -329,13 +352,14 @@ def _space(pid: int) -> str:
         return ""
 
 
-def _remove(container: Container, folder: Folder) -> None:
-    """Where it fails, the note stays, and the driver tries again."""
+def _remove(engine: Engine, attempt_id: str, folder: Folder, *, sure: bool = True) -> None:
+    """Unless it is ``sure``, one may be on its way: the note stays, and the driver looks again."""
     try:
-        container.remove()
-        note.erase(folder.path)
+        remove_all(engine, attempt_id)
+        if sure:
+            note.erase(folder.path)
     except (OSError, *_TROUBLE) as error:
-        tell(f"the container {container.name} cannot be removed: {error}")
+        tell(f"the containers of {attempt_id} cannot be removed: {error}")
 
 
 def _apart(signals: Signals, work: Callable[[], Any], stop: Callable[[], None]) -> Any:
@@ -355,9 +379,10 @@ def _apart(signals: Signals, work: Callable[[], Any], stop: Callable[[], None]) 
         while not results and not errors and not signals.asked:
             signals.wait(_PAUSE_S)
     finally:
-        if not results and not errors:
+        stopped = not results and not errors
+        if stopped:
             stop()
-    if not results and not errors:
+    if stopped:  # whatever it met when it was
         raise CanceledError
     if errors:
         raise errors[0]
