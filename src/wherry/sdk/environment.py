@@ -210,6 +210,17 @@ class Environment(Section):
         return {record["name"]: _from_record(record) for record in items}
 
     @staticmethod
+    def add_private_pip_wheel(
+        workspace: wherry.Workspace, file_path: Any, exist_ok: bool = False
+    ) -> str:
+        """A workspace keeps no wheels: this is refused, with what to do instead."""
+        raise UserErrorException(
+            f"a workspace cannot keep the wheel {os.fspath(file_path)!r}",
+            hint="add_pip_package takes the address of a wheel on a web server or an index; or "
+            "COPY it in the Dockerfile of a build context and install it there",
+        )
+
+    @staticmethod
     def _referred(workspace: wherry.Workspace, reference: str) -> Environment:
         """What a job file of v2 means by ``azureml:name:version`` and the like."""
         return Environment.get(workspace, *parse_reference(reference))

@@ -193,6 +193,7 @@ def test_a_build_context_may_be_a_folders_name(tmp_path: Path) -> None:
         (lambda: Environment.from_docker_image("a", None), "None is no image"),  # type: ignore[arg-type]
         (lambda: Environment.from_dockerfile("a", None), "None is no Dockerfile"),
         (lambda: Environment.from_docker_build_context("a", 3), "3 is no folder to build"),  # type: ignore[arg-type]
+        (lambda: Environment.add_private_pip_wheel(None, "a.whl"), "cannot keep the wheel 'a.whl'"),  # type: ignore[arg-type]
         (lambda: Environment.from_lock("a", {}), "what was given is no lock"),
         (lambda: Environment.from_lock("a", None), "what was given is no lock"),  # type: ignore[arg-type]
         (lambda: Environment.get(None, None), "None is not a valid environment name"),  # type: ignore[arg-type]
