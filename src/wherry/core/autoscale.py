@@ -6,6 +6,7 @@ would do if every node that may still be made were there already.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Iterable, List, Optional, Sequence, Tuple
 
@@ -16,6 +17,7 @@ TRIES = 3
 """A node that did not start so often in a row is shown as unusable."""
 
 _BACKOFF_S = 5.0
+_CLOCK_S = 60.0  # what lies further ahead was written before the clock was set back
 _LONGEST_BACKOFF_S = 1800.0
 
 
@@ -89,7 +91,7 @@ class _Cluster:
         self._ready = freshest(found[NodeState.IDLE])
         self._coming = found[NodeState.PREPARING]
         self._unusable = found[NodeState.UNUSABLE]
-        self._due = [node for node in self._unusable if now - node.since >= backoff_s(node.tries)]
+        self._due = [node for node in self._unusable if self._age(node) >= backoff_s(node.tries)]
         self._usable = len(self._running) + len(self._ready) + len(self._coming)
         # How many may be made: what leaves still counts, and so does what failed.
         growth = config.max_nodes - len(nodes)
@@ -135,4 +137,6 @@ class _Cluster:
         return [node.id for node in gone]
 
     def _age(self, node: NodeView) -> float:
-        return self._now - (node.since if node.idle_since is None else node.idle_since)
+        since = node.since if node.idle_since is None else node.idle_since
+        age = self._now - since
+        return age if age > -_CLOCK_S else math.inf

@@ -134,6 +134,21 @@ def test_preempted_nodes_are_replaced_once_they_are_gone() -> None:
     assert decide(jobs(2), many("preempted", 1), config(0, 3), NOW).make == 2
 
 
+def test_a_clock_that_was_set_back_keeps_no_node() -> None:
+    """A moment ahead is nothing; an hour ahead would keep a node for an hour too long."""
+    assert decide([], many("idle", 1, age=-1), config(0, 2), NOW) == Actions()
+    assert decide([], many("idle", 1, age=-3600), config(0, 2), NOW).remove == ("idle-0",)
+    failed = many("unusable", 1, age=-3600, tries=TRIES)
+    assert decide(jobs(1), failed, config(0, 1), NOW).retry == ("unusable-0",)
+
+
+def test_a_stopped_cluster_lets_its_runs_end() -> None:
+    nodes = [*many("running", 1), *many("idle", 1), *many("preparing", 1)]
+    actions = decide(jobs(1), nodes, config(2, 0), NOW)
+    assert (actions.make, sorted(actions.remove)) == (0, ["idle-0", "preparing-0"])
+    assert admit(jobs(1), nodes, config(2, 0), NOW).starts == ()
+
+
 def test_nodes_are_counted_as_azure_shows_them() -> None:
     nodes = [*many("running", 2), *many("idle", 1)]
     assert counts(nodes) == {
