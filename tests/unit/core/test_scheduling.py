@@ -237,3 +237,83 @@ def moment(need: int, total: int, ends: list[tuple[float, int]]) -> float:
     """When so many nodes are free at last."""
     moments = [NOW, *sorted(end for end, _ in ends)]
     return next(t for t in moments if total - sum(c for end, c in ends if end > t) >= need)
+
+
+# Whole queues are played to their end, beside a queue in which nobody ever passes.
+
+
+def play(
+    queue: list[Job], takes: dict[str, float], total: int, *, strict: bool
+) -> dict[str, float]:
+    """When each run starts; they are known to the scheduler from the moment of submission."""
+    held: dict[str, tuple[float, Busy]] = {}
+    starts: dict[str, float] = {}
+    moments = [job.submitted for job in queue]
+    while len(starts) < len(queue):
+        now = min(moments)
+        moments = [moment for moment in moments if moment > now]
+        held = {run_id: (end, run) for run_id, (end, run) in held.items() if end > now}
+        used = {node for _, run in held.values() for node in run.node_ids}
+        idle = [node for node in nodes(total) if node not in used]
+        line = [job for job in queue if job.submitted <= now and job.run_id not in starts]
+        found = in_strict_order(line, idle) if strict else admit(line, idle, held, total, now)
+        limits = {job.run_id: job.limit_s for job in line}
+        for run_id, mine in found:
+            limit = limits[run_id]
+            until = None if limit is None else now + limit
+            held[run_id] = (now + takes[run_id], Busy(mine, until))
+            moments.append(now + takes[run_id])
+            starts[run_id] = now
+    return starts
+
+
+def admit(
+    line: list[Job], idle: list[str], held: dict[str, tuple[float, Busy]], total: int, now: float
+) -> list[tuple[str, tuple[str, ...]]]:
+    return list(schedule(line, idle, [run for _, run in held.values()], total, now).starts)
+
+
+def in_strict_order(line: list[Job], idle: list[str]) -> list[tuple[str, tuple[str, ...]]]:
+    found = []
+    for job in line:
+        if job.node_count > len(idle):
+            break
+        found.append((job.run_id, tuple(idle[: job.node_count])))
+        idle = idle[job.node_count :]
+    return found
+
+
+wanted = st.tuples(st.integers(1, 6), st.integers(1, 12), st.integers(0, 8), st.integers(1, 4))
+
+
+@given(st.lists(wanted, min_size=2, max_size=9), st.integers(2, 6))
+def test_without_limits_nobody_at_all_starts_later_than_in_a_strict_queue(
+    asked: list[tuple[int, int, int, int]], total: int
+) -> None:
+    queue, takes = submitted(asked, total, limited=False)
+    strict, ours = (play(queue, takes, total, strict=each) for each in (True, False))
+    assert {run_id: ours[run_id] for run_id in strict if ours[run_id] > strict[run_id]} == {}
+
+
+@given(st.lists(wanted, min_size=2, max_size=9), st.integers(2, 6))
+def test_with_limits_the_first_that_waits_loses_no_more_than_the_limit_of_one_run(
+    asked: list[tuple[int, int, int, int]], total: int
+) -> None:
+    at_once = [(size, length, 0, slack) for size, length, _, slack in asked]
+    queue, takes = submitted(at_once, total, limited=True)
+    strict, ours = (play(queue, takes, total, strict=each) for each in (True, False))
+    head = next((job for job in queue if strict[job.run_id] > 0), None)
+    if head is not None:
+        behind = [job.limit_s or 0.0 for job in queue[queue.index(head) + 1 :]]
+        assert ours[head.run_id] <= strict[head.run_id] + max(behind, default=0.0)
+
+
+def submitted(
+    asked: list[tuple[int, int, int, int]], total: int, *, limited: bool
+) -> tuple[list[Job], dict[str, float]]:
+    takes = {f"run-{n}": float(length) for n, (_, length, _, _) in enumerate(asked)}
+    queue = [
+        Job(f"run-{n}", min(size, total), 0, moment, length * slack if limited else None)
+        for n, (size, length, moment, slack) in enumerate(asked)
+    ]
+    return in_order(queue), takes
