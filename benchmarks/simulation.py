@@ -18,9 +18,10 @@ from bisect import insort
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from benchmarks.measure import Row, print_table
-from wherry.core.autoscale import TRIES, Actions, Config, admit, backoff_s, decide
+from wherry.core.autoscale import TRIES, Actions, Config, admit, backoff_s, decide, reach
 from wherry.core.nodes import NodeState, NodeView
 from wherry.core.preemption import evict
 from wherry.core.scheduling import Job
@@ -131,7 +132,9 @@ class World:
 
     def _decide(self) -> None:
         config, room = self._config(), self._room()
-        queue, nodes = self._head(config), list(self._nodes.values())
+        nodes = list(self._nodes.values())
+        most = reach(nodes, config, self._now, room)
+        queue = self._head(most)
         before = time.thread_time()
         found = admit(queue, nodes, config, self._now, room)
         spent_s = time.thread_time() - before
@@ -140,7 +143,7 @@ class World:
         if found.starts:
             gone = {run_id for run_id, _ in found.starts}
             self._queue = [each for each in self._queue if each[3].run_id not in gone]
-            queue, nodes = self._head(config), list(self._nodes.values())
+            queue, nodes = self._head(most), list(self._nodes.values())
         before = time.thread_time()
         actions = decide(queue, nodes, config, self._now, room)
         self.found.decisions_s.append(spent_s + time.thread_time() - before)
@@ -150,8 +153,10 @@ class World:
             self.found.gathering_s += kept * self._plan.step_s
         self._act(actions)
 
-    def _head(self, config: Config) -> list[Job]:
-        return [job for *_, job in self._queue[:2000] if job.node_count <= config.max_nodes]
+    def _head(self, most: int) -> list[Job]:
+        """The first 2,000 of those that can start as things stand."""
+        possible = (job for *_, job in self._queue if job.node_count <= most)
+        return list(islice(possible, 2000))
 
     def _act(self, actions: Actions) -> None:
         for node_id in actions.remove:

@@ -52,6 +52,17 @@ def backoff_s(tries: int) -> float:
     return min(_BACKOFF_S * 2.0 ** min(tries, 20), _LONGEST_BACKOFF_S)
 
 
+def reach(
+    nodes: Sequence[NodeView], config: Config, now: float, site_room: Optional[int] = None
+) -> int:
+    """How many nodes a cluster can have as things stand.
+
+    Runs that ask for more wait for better times, and are left out of the queue's head: many of
+    them would hide those behind them.
+    """
+    return _Cluster(nodes, config, now, site_room).reach
+
+
 def admit(
     queue: Iterable[Job],
     nodes: Sequence[NodeView],
@@ -98,7 +109,7 @@ class _Cluster:
         self._growth = max(0, growth if site_room is None else min(growth, site_room))
         # How many there can be: what leaves makes room, what cannot be used does not count.
         back = len(found[NodeState.LEAVING]) + len(self._due)
-        self._reach = self._usable + back + self._growth
+        self.reach = min(self._usable + back + self._growth, config.max_nodes)
 
     def admit(self, queue: Iterable[Job]) -> Schedule:
         return self._schedule(queue, [node.id for node in self._ready])
@@ -120,7 +131,7 @@ class _Cluster:
         if not places:
             return Schedule()
         most = self._config.max_nodes
-        return schedule(queue, places, busy(self._running), most, self._now, self._reach)
+        return schedule(queue, places, busy(self._running), most, self._now, self.reach)
 
     def _over(self) -> List[str]:
         """Those above a limit that was lowered: the least useful first, never one in use."""

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wherry.core.autoscale import TRIES, Actions, Config, admit, backoff_s, decide
+from wherry.core.autoscale import TRIES, Actions, Config, admit, backoff_s, decide, reach
 from wherry.core.nodes import NodeState, NodeView, busy, by_state, counts
 from wherry.core.scheduling import Job
 
@@ -114,6 +114,14 @@ def test_the_pause_grows_and_ends_growing() -> None:
     assert pauses[:3] == [10, 20, 40]
     assert pauses == sorted(pauses)
     assert pauses[-1] == 1800
+
+
+def test_what_a_cluster_can_have_as_things_stand() -> None:
+    nodes = [*many("running", 1), *many("leaving", 1), *many("unusable", 1), *many("preempted", 1)]
+    assert reach(nodes, config(0, 6), NOW) == 4
+    assert reach(nodes, config(0, 6), NOW, 1) == 3
+    assert reach(nodes, config(0, 6), NOW + 1e6, 1) == 4
+    assert reach(many("running", 4), config(0, 2), NOW) == 2
 
 
 def test_a_site_with_less_room_than_the_limit() -> None:
