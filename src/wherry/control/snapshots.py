@@ -7,6 +7,7 @@ import io
 import json
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection
@@ -21,6 +22,7 @@ from .plane import Plane
 
 _BLOCK = 1 << 20
 _SMALL = 256 << 10
+_FRESH = timedelta(hours=1)  # much less than ``garbage.SPARED``
 
 
 def register(plane: Plane, workspace_name: str, files: object) -> dict[str, Any]:
@@ -31,8 +33,9 @@ def register(plane: Plane, workspace_name: str, files: object) -> dict[str, Any]
     snapshot_id = tree_id(text)
     with plane.database.read() as connection:
         workspace = workspaces.get(connection, workspace_name)
-        known = snapshots.has(connection, workspace.id, snapshot_id)
-    if known and plane.blobs.has(snapshot_id):
+        since = snapshots.since(connection, workspace.id, snapshot_id)
+    there = plane.blobs.has(snapshot_id)
+    if since is not None and there and _renewed(plane, workspace, snapshot_id, since):
         return {"id": snapshot_id, "missing": []}
     missing = _missing(plane, entries)
     if missing:
@@ -42,6 +45,15 @@ def register(plane: Plane, workspace_name: str, files: object) -> dict[str, Any]
         _add(plane, connection, workspace, snapshot_id, tree)
     plane.recent_trees.put(snapshot_id, tree)
     return {"id": snapshot_id, "missing": []}
+
+
+def _renewed(plane: Plane, workspace: Workspace, snapshot_id: str, since: datetime) -> bool:
+    """Whether it is still there, and stays: whoever sends it again is about to use it."""
+    now = plane.now()
+    if now - since < _FRESH:
+        return True
+    with plane.write() as connection:
+        return snapshots.renew(connection, workspace.id, snapshot_id, now)
 
 
 def register_changes(

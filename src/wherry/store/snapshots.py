@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, delete, exists, insert, select
+from sqlalchemy import Connection, bindparam, delete, exists, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from .tables import environments, runs, snapshots
@@ -13,8 +13,7 @@ from .tables import environments, runs, snapshots
 _HAS = select(snapshots.c.id).where(
     snapshots.c.workspace_id == bindparam("workspace"), snapshots.c.id == bindparam("snapshot")
 )
-
-
+_SINCE = _HAS.with_only_columns(snapshots.c.created_at)
 _HAS_LOCKED = _HAS.with_for_update(read=True)
 
 
@@ -41,6 +40,21 @@ def add(
     }
     with suppress(IntegrityError), connection.begin_nested():  # two may send the same tree at once
         connection.execute(insert(snapshots).values(**row))
+        return
+    renew(connection, workspace_id, snapshot_id, now)
+
+
+def since(connection: Connection, workspace_id: str, snapshot_id: str) -> datetime | None:
+    """When it was last sent, or nearly; None if it is not there."""
+    where = {"workspace": workspace_id, "snapshot": snapshot_id}
+    return connection.execute(_SINCE, where).scalar()
+
+
+def renew(connection: Connection, workspace_id: str, snapshot_id: str, now: datetime) -> bool:
+    """Count it as new; False if it is no longer there."""
+    mine = (snapshots.c.workspace_id == workspace_id, snapshots.c.id == snapshot_id)
+    changed = connection.execute(update(snapshots).where(*mine).values(created_at=now))
+    return changed.rowcount == 1
 
 
 def workspaces_of(connection: Connection, snapshot_id: str) -> list[str]:
