@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from wherry.control import environments
+from wherry.control.plane import Plane
+
 from .conftest import Wherry
 
 FILE = """\
@@ -25,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "project"
 
 
-def test_from_a_file(wherry: Wherry, folder: Path) -> None:
+def test_from_a_file(wherry: Wherry, folder: Path, plane: Plane) -> None:
     (folder / "environment.yml").write_text(FILE)
     made = wherry("environment", "create", "-f", "environment.yml")
     assert (made.code, made.out) == (0, "")
@@ -34,7 +37,10 @@ def test_from_a_file(wherry: Wherry, folder: Path) -> None:
     assert again.out == "1\n"
     changed = wherry("environment", "create", "-f", "environment.yml", "--set", "image=a:1")
     assert "version 2" in changed.err
-    shown = wherry("environment", "show", "train", "-v", "1").out
+    environments.label(plane, "w", "train", "stable", "1")
+    shown = wherry("environment", "show", "train", "-l", "stable").out
+    assert "labels       stable" in shown
+    assert shown == wherry("environment", "show", "train", "-v", "1").out
     assert "description  for training" in shown
     assert "      - pandas>=2" in shown
     record = json.loads(wherry("environment", "show", "-n", "train", "-o", "json").out)
@@ -68,13 +74,11 @@ def test_the_list_has_curated_ones(wherry: Wherry) -> None:
     assert shown.out.startswith("name         Wherry-minimal\n")
 
 
-def test_a_password_is_not_shown(wherry: Wherry, plane: object, folder: Path) -> None:
-    from wherry.control import environments
-
+def test_a_password_is_not_shown(wherry: Wherry, plane: Plane, folder: Path) -> None:
     registry = {"address": "r.io", "password": "geheim"}
     spec = {"docker": {"enabled": True, "image": "r.io/a", "registry": registry}}
     body = {"name": "mine", "specification": spec}
-    environments.register(plane, "w", body, "me")  # type: ignore[arg-type]
+    environments.register(plane, "w", body, "me")
     for command in (("show", "mine"), ("list", "-n", "mine"), ("list",)):
         assert "geheim" not in wherry("environment", *command, "-o", "json").out
         assert "geheim" not in wherry("environment", *command).out
