@@ -44,6 +44,9 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> CondaChannel:
         "etc/conda/env_vars.d/set.json": b'{"WHERRY_ALSO": "1"}',
     }
     made.add("wherry-sets", "1.0", files)
+    linked = b'#!/bin/sh\necho "$PKG_NAME $PKG_VERSION" >"$PREFIX/linked"\n'
+    made.add("wherry-links", "1.0", {"bin/.wherry-links-post-link.sh": linked})
+    made.add("wherry-breaks", "1.0", {"bin/.wherry-breaks-post-link.sh": b"#!/bin/sh\nexit 3\n"})
     return made
 
 
@@ -219,3 +222,9 @@ def test_only_python_and_pip_need_no_channel(root: str, silent: str) -> None:
 )
 def test_conda_words_in_the_words_of_pypi(word: str, pypi: str) -> None:
     assert requirement(word) == pypi
+
+
+def test_link_scripts_run_as_conda_runs_them(channel: CondaChannel, root: str) -> None:
+    made = prepare(spec("python=3", "wherry-links", "wherry-breaks", channel=channel.url), root)
+    assert (Path(str(made.prefix)) / "linked").read_text() == "wherry-links 1.0\n"
+    assert [each for each in made.notices if "wherry-breaks" in each and "failed" in each]

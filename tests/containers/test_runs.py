@@ -17,11 +17,13 @@ import pytest
 from tests.builds.channel import CondaChannel
 from tests.builds.index import Index, serve
 from tests.podman import BASE, Podman
+from wherry.containers.images import key_of
 from wherry.control import bundle
 from wherry.core.lifecycle import ExitRecord, Phase
 from wherry.core.manifest import Manifest
 from wherry.drivers.base import Handle, Launch
 from wherry.drivers.local import LocalDriver
+from wherry.runner import pruning
 
 _PATIENCE_S = 90
 
@@ -226,6 +228,29 @@ def test_a_conda_file_on_top_of_an_image(
 
 def built_image(folder: Path) -> str:
     return build_log(folder).split("keeping the image ")[1].split()[0]
+
+
+def test_images_are_pruned_unless_something_uses_them(
+    node: Node, podman: Podman, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"FROM {BASE}\nRUN echo {uuid4()} > /made\n"
+    first, _ = node.run("print(1)", dockerfile=text)
+    assert first.exit_code == 0
+    key = key_of(text, None, None)[:32]
+
+    def pruned(*words: str) -> list[str]:
+        assert pruning.main([*words, "--root", f"{os.environ['WHERRY_CACHE']}/environments"]) == 0
+        return [each["key"] for each in json.loads(capsys.readouterr().out)["removed"]]
+
+    assert key not in pruned("--older-than", "1d")
+    waits = "import os, time; print(1, flush=True)\nwhile not os.path.exists('go'): time.sleep(0.1)"
+    handle, folder = node.start(waits, dockerfile=text)
+    until(lambda: (folder / "std_log.txt").exists() and said(folder) == "1\n")
+    assert key not in pruned("--all")
+    (folder / "work" / "go").touch()
+    assert node.end_of(handle).exit_code == 0
+    until(lambda: key in pruned("--all"))
+    assert key not in podman("images")
 
 
 def test_what_goes_wrong_is_one_sentence_and_the_next_run_works(

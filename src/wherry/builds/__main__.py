@@ -24,7 +24,7 @@ def main(words: Optional[List[str]] = None) -> int:
     words = sys.argv[1:] if words is None else words
     if words and not words[0].startswith("-") and words[0] not in _ACTS:
         words = ["build", *words]
-    options = _parser().parse_args(words)
+    options = parser().parse_args(words)
     try:
         answer = _ACTS[options.act](options)
     except BuildCanceled as error:
@@ -38,9 +38,9 @@ def main(words: Optional[List[str]] = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="wherry.builds", description=__doc__)
-    acts = parser.add_subparsers(dest="act", required=True)
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="wherry.builds", description=__doc__)
+    acts = made.add_subparsers(dest="act", required=True)
     for act in _ACTS:
         each = acts.add_parser(act)
         each.add_argument(
@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
             each.add_argument("--older-than", type=_age, help="not used for so long, e.g. 30d")
             each.add_argument("--limit", type=_size, help="remove until it holds this, e.g. 20GB")
             each.add_argument("--all", action="store_true", help="everything that nothing uses")
-    return parser
+    return made
 
 
 def _size(text: str) -> int:

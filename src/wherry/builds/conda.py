@@ -100,6 +100,8 @@ class Conda:
     def _heard(self, line: str) -> None:
         if line.startswith("== "):
             self._talk.say(line[3:], to_log=False)
+        elif line.startswith("warning: the link script "):
+            self._talk.notice(line.partition(": ")[2])
 
     def _refused(self, answer: Dict[str, Any], channels: Sequence[Channel]) -> BuildError:
         recipe, text = self._recipe, answer["error"].strip()

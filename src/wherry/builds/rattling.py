@@ -51,6 +51,7 @@ async def _install(request: Dict[str, Any]) -> Dict[str, Any]:
         target_prefix=request["prefix"],
         cache_dir=request["packages"],
         reporter=_Reporter(len(records)),
+        execute_link_scripts=True,  # as conda does
     )
     return {}
 
@@ -104,6 +105,7 @@ class _Reporter:
         self._total = total
         self._fetched: List[int] = []
         self._linked: List[int] = []
+        self._scripts: List[str] = []
 
     def on_populate_cache_start(self, operation: int, package_name: str) -> int:
         return operation
@@ -118,6 +120,14 @@ class _Reporter:
     def on_link_complete(self, index: int) -> None:
         self._linked.append(index)
         _say(f"linking {len(self._linked)} of {self._total}")
+
+    def on_post_link_start(self, package_name: str, script_path: str) -> int:
+        self._scripts.append(f"{script_path} of {package_name}")
+        return len(self._scripts) - 1
+
+    def on_post_link_complete(self, index: int, success: bool) -> None:
+        if not success:
+            sys.stdout.write(f"warning: the link script {self._scripts[index]} failed\n")
 
     def __getattr__(self, name: str) -> Any:
         """Of the rest nothing is told."""

@@ -118,7 +118,7 @@ def prune(
     everything: bool,
     target: str,
 ) -> None:
-    """Remove environments from a target's machine.
+    """Remove environments from a target's machine, and images that were built for them.
 
     They can be made again. What a run uses at the moment always stays. Without this command,
     environments that were not used for longest go when all of them take more than the setting
@@ -135,6 +135,8 @@ def prune(
         return
     for each in answer["removed"]:
         session.write(f"{each['name'] or each['key']}  {format_bytes(each['size'])}")
+    if answer["trouble"]:
+        session.say(f"images were left as they are: {answer['trouble']}")
     removed = count(len(answer["removed"]), "environment")
     session.say(
         f"{removed} removed, {format_bytes(answer['freed'])} freed; "
@@ -170,7 +172,7 @@ def _pruned(session: Session, words: List[str], target: str) -> Dict[str, Any]:
     from .submit import submit
 
     with tempfile.TemporaryDirectory(prefix="wherry-") as nothing:
-        command = ["python3", "-m", "wherry.builds", "prune", *words]
+        command = ["python3", "-m", "wherry.runner.pruning", *words]
         config = ScriptRunConfig(nothing, command=command, compute_target=target)
         run = submit(session, EXPERIMENT, config, {"display_name": "prune environments"})
     record = follow.ended(session, run)

@@ -67,6 +67,7 @@ class Images:
     ) -> Image:
         """What the context makes, under the name of ``key``: made once, whoever asks."""
         name = built_name(key)
+        self._use(name)
         found = self.find(name)
         if found is not None:
             return found
@@ -76,11 +77,18 @@ class Images:
     def install(self, base: Image, key: str, container: Container, fill: Fill) -> Image:
         """``base`` with packages on top, under the name of ``key``; ``fill`` says which."""
         name = built_name(key)
+        self._use(name)
         found = self.find(name)
         if found is not None:
             return found
         with self._alone(name):
             return self.find(name) or self._install(base, container, fill, name)
+
+    def _use(self, name: str) -> None:
+        """What is found after this stays, until this process ends; then its container keeps it."""
+        handle = self._open(f"{name.rpartition(':')[2]}.use")
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        os.utime(handle)
 
     def _pull(self, name: str, registry: Mapping[str, Any]) -> Image:
         self._tell(f"pulling the image {name}")
@@ -168,15 +176,7 @@ class Images:
     @contextmanager
     def _alone(self, name: str) -> Iterator[None]:
         """One at a time on this machine; the others find what it made."""
-        try:
-            os.makedirs(self._locks, exist_ok=True)
-            path = f"{self._locks}/{hashlib.sha256(name.encode()).hexdigest()[:32]}"
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise ContainerError(
-                f"{self._locks} on {_node()} cannot be written: {error.strerror}; make room, or "
-                "name another folder in WHERRY_CACHE"
-            ) from None
+        handle = self._open(hashlib.sha256(name.encode()).hexdigest()[:32])
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -186,6 +186,17 @@ class Images:
             yield
         finally:
             os.close(handle)
+
+    def _open(self, file: str) -> int:
+        try:
+            os.makedirs(self._locks, exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            return os.open(f"{self._locks}/{file}", flags, 0o600)
+        except OSError as error:
+            raise ContainerError(
+                f"{self._locks} on {_node()} cannot be written: {error.strerror}; make room, or "
+                "name another folder in WHERRY_CACHE"
+            ) from None
 
     def _not_pulled(self, name: str, why: str) -> ContainerError:
         if is_full_disk(why):

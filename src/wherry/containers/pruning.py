@@ -1,0 +1,103 @@
+"""Makes room: images that were built here and that nothing uses, by age, by size, or all."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import time
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional
+
+from .engine import Engine
+from .error import EngineError
+from .images import BUILT
+
+_OURS = re.compile(rf"(?:^|/){BUILT}:([0-9a-f]{{32}})$")
+_IN_USE = 409
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One image; ``size`` is what no other image shares."""
+
+    key: str
+    name: str
+    size: int
+    used_at: float
+
+
+def entries(engine: Engine, locks: str) -> List[Entry]:
+    """Those used longest ago first."""
+    shared = _shared_bytes(engine)  # from where podman tells no whole names
+    made = [
+        each
+        for facts in engine.call("GET", "/images/json")
+        for each in _entries(facts, shared.get(_hash_of(facts), 0), locks)
+    ]
+    return sorted(made, key=lambda entry: entry.used_at)
+
+
+def prune_images(
+    engine: Engine,
+    locks: str,
+    older_than_s: Optional[float] = None,
+    limit: Optional[int] = None,
+    everything: bool = False,
+) -> List[Entry]:
+    """What was removed: by age since the last use, down to ``limit`` bytes, or all unused."""
+    removed = []
+    known = entries(engine, locks)
+    total = sum(entry.size for entry in known)
+    for entry in known:
+        old = older_than_s is not None and time.time() - entry.used_at > older_than_s
+        large = limit is not None and total > limit
+        if (old or large or everything) and _remove(engine, locks, entry):
+            removed.append(entry)
+            total -= entry.size
+    return removed
+
+
+def _shared_bytes(engine: Engine) -> Dict[str, int]:
+    found = engine.call("GET", "/system/df", patient=True).get("Images") or []
+    return {_hash_of(each): max(0, int(each.get("SharedSize") or 0)) for each in found}
+
+
+def _hash_of(facts: Dict[str, Any]) -> str:
+    return str(facts.get("Id")).rpartition(":")[2]
+
+
+def _entries(facts: Dict[str, Any], shared: int, locks: str) -> List[Entry]:
+    size = int(facts.get("Size") or 0) - shared
+    made = []
+    for tag in facts.get("RepoTags") or []:
+        ours = _OURS.search(tag)
+        if ours:
+            try:
+                used_at = os.stat(use_file(locks, ours[1])).st_mtime
+            except OSError:
+                used_at = float(facts.get("Created") or 0)
+            made.append(Entry(ours[1], f"{BUILT}:{ours[1]}", max(0, size), used_at))
+    return made
+
+
+def _remove(engine: Engine, locks: str, entry: Entry) -> bool:
+    """Not while a run is about to use it, nor while a container is made of it."""
+    os.makedirs(locks, exist_ok=True)
+    handle = os.open(use_file(locks, entry.key), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        engine.call("DELETE", f"/images/{entry.name}", patient=True)
+    except BlockingIOError:
+        return False
+    except EngineError as error:
+        if error.status in (_IN_USE, 404):
+            return False
+        raise
+    finally:
+        os.close(handle)
+    return True
+
+
+def use_file(locks: str, key: str) -> str:
+    return f"{locks}/{key}.use"
