@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wherry.control.garbage import Collector
 from wherry.control.plane import Plane
-from wherry.control.reconciler import Reconciler
+from wherry.control.targets import Targets
 from wherry.core.errors import (
     UserErrorException,
     VersionMismatchError,
@@ -49,22 +49,16 @@ _STREAMED = ("/files/", "/blobs", "/logs/", "/spool/")
 
 def create_app(plane: Plane, *, reconcile: bool = True) -> FastAPI:
     """The application over a plane. It closes the plane when it stops."""
-    reconcilers = [Reconciler(plane, name, driver) for name, driver in plane.drivers.items()]
-    by_target = dict(zip(plane.drivers, reconcilers, strict=True))
-    workers: list[Reconciler | Collector] = [*reconcilers, Collector(plane)]
+    workers: list[Targets | Collector] = [Targets(plane), Collector(plane)] if reconcile else []
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        if reconcile:
-            plane.hint = lambda target: by_target[target].hint()
-            plane.hint_queued = lambda target: by_target[target].hint_queued()
-            for worker in workers:
-                worker.start()
+        for worker in workers:
+            worker.start()
         yield
         app.state.stopping.set()
-        if reconcile:
-            for worker in workers:
-                worker.stop()
+        for worker in workers:
+            worker.stop()
         plane.close()
 
     app = FastAPI(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import Query, Response
 
-from wherry.control import computes
+from wherry.control import computes, costs
 
 from .bodies import ComputeChanges, NewCompute
 from .deps import PlaneDep
@@ -68,6 +68,12 @@ def list_nodes(workspace: str, compute: str, plane: PlaneDep) -> dict[str, Any]:
     return {"items": computes.list_nodes(plane, workspace, compute)}
 
 
+@router.get(f"{_COMPUTE}/sizes")
+def list_sizes(workspace: str, compute: str, plane: PlaneDep) -> dict[str, Any]:
+    """Of the site that its nodes come from."""
+    return {"items": computes.sizes(plane, workspace, compute)}
+
+
 @router.get(f"{_COMPUTE}/runs", response_class=PlainJSON)
 def list_active_runs(
     workspace: str,
@@ -98,3 +104,11 @@ def stop_compute(workspace: str, compute: str, plane: PlaneDep) -> dict[str, Any
 def restart_compute(workspace: str, compute: str, plane: PlaneDep) -> dict[str, Any]:
     """Nodes without a run are replaced, those that were unusable among them."""
     return computes.act(plane, workspace, compute, "restart")
+
+
+@router.get("/workspaces/{workspace}/costs")
+def list_costs(
+    workspace: str, plane: PlaneDep, by: Literal["run", "target", "day"] = "target"
+) -> dict[str, Any]:
+    """Node-seconds times price, up to now: of each run, each target, each target and day."""
+    return {"items": costs.every(plane, workspace, by)}

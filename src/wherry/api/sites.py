@@ -47,3 +47,9 @@ def change_site(site: str, body: SiteChanges, plane: PlaneDep) -> dict[str, Any]
 def delete_site(site: str, plane: PlaneDep) -> Response:
     sites.remove(plane, site)
     return Response(status_code=204)
+
+
+@router.get("/sites/{site}/sizes")
+def list_sizes(site: str, plane: PlaneDep) -> dict[str, Any]:
+    """The kinds of node that can be had there. Azure's names lead to the nearest of them."""
+    return {"items": sites.sizes(plane, site)}

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from sqlalchemy import Connection, Row
 
 from wherry.core.compute_configs import CLUSTER, is_region, site_name
-from wherry.core.errors import TargetUnavailableError
+from wherry.core.errors import TargetUnavailableError, WherryError
 from wherry.core.placement import Used, free_of
 from wherry.core.records import iso
 from wherry.core.resources import Resources
 from wherry.core.targets import LOCAL
+from wherry.core.vm_sizes import nearest
 from wherry.store import attempts, nodes
 
 from .plane import Plane
+from .site_opening import open_site
 
 STEADY, RESIZING = "Steady", "Resizing"
 
@@ -39,7 +42,7 @@ def record(plane: Plane, connection: Connection, row: Row[Any]) -> dict[str, Any
         "modified_at": iso(row.modified_at),
         "state": "Stopped" if row.stopped_at is not None else "Running",
         "problem": problem(plane, row, present),
-        "notices": notices(row),
+        "notices": notices(plane, row),
         "status": _status(row, present, shown) if located else None,
         "nodes": shown,
         "free": _free(shown),
@@ -66,12 +69,17 @@ def problem(plane: Plane, row: Row[Any], present: Sequence[Row[Any]]) -> str | N
     return f"a node cannot be started: {failing[-1].reason}" if failing else None
 
 
-def notices(row: Row[Any]) -> list[str]:
+def notices(plane: Plane, row: Row[Any]) -> list[str]:
     """What was asked for and means something else here."""
-    location = row.config.get("location", "")
+    if row.kind != CLUSTER:
+        return []
+    location, told = row.config["location"], []
     if location and is_region(location):
-        return [f"location {location!r} is a region of Azure: its nodes are on this machine"]
-    return []
+        told.append(f"location {location!r} is a region of Azure: its nodes are on this machine")
+    with suppress(WherryError):  # the target's problem says more
+        offered = open_site(plane, site_name(location)).sizes()
+        told += filter(None, [nearest(row.config["vm_size"], offered)[1]])
+    return told
 
 
 def _status(

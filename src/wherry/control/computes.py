@@ -16,17 +16,24 @@ from wherry.core.compute_configs import (
     parse_secrets,
     site_name,
 )
-from wherry.core.errors import ConflictError, NotFoundError, UserErrorException
+from wherry.core.errors import (
+    ConflictError,
+    NotFoundError,
+    TargetUnavailableError,
+    UserErrorException,
+)
 from wherry.core.ids import new_uuid
 from wherry.core.lifecycle import CANCEL_REQUESTED, TERMINAL, Status
 from wherry.core.nearest import suggest
 from wherry.core.records import Page, Workspace
 from wherry.core.targets import LOCAL, check_compute_name, key
+from wherry.core.vm_sizes import nearest
 from wherry.store import computes, nodes, workspaces
 from wherry.store.listing import Filter
 
 from . import compute_records, runs, sealing, sites
 from .plane import Plane
+from .site_opening import open_site
 
 SUCCEEDED, DELETING = "Succeeded", "Deleting"
 _LISTED = 20
@@ -74,6 +81,7 @@ def put(
     config = parse_compute(kind, fields["config"])
     secrets = parse_secrets(fields.get("secrets"))
     made = {**fields, "kind": kind, "config": config}
+    _check_site(plane, kind, config)
     try:
         with plane.write() as connection:
             workspace = workspaces.get(connection, workspace_name)
@@ -81,7 +89,6 @@ def put(
             if known is not None:
                 _same(plane, known, made, secrets)
             else:
-                _site_of(connection, kind, config)
                 computes.add(connection, _row(plane, workspace, name, made, secrets))
     except IntegrityError:
         raise ConflictError(f"compute target {name!r} was made just now; send it again") from None
@@ -177,6 +184,12 @@ def list_nodes(plane: Plane, workspace_name: str, name: str) -> list[dict[str, A
     return found
 
 
+def sizes(plane: Plane, workspace_name: str, name: str) -> list[dict[str, Any]]:
+    """What its site offers."""
+    record = show(plane, workspace_name, name)
+    return sites.sizes(plane, record["location"]) if record["kind"] != MACHINE else []
+
+
 def active_runs(
     plane: Plane, workspace_name: str, name: str, limit: int, cursor: str | None
 ) -> Page:
@@ -249,15 +262,22 @@ def _as_asked(row: Row[Any], config: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _site_of(connection: Connection, kind: str, config: Mapping[str, Any]) -> None:
+def _check_site(plane: Plane, kind: str, config: Mapping[str, Any]) -> None:
+    """Refuse a place or a size that there is not."""
     if kind != CLUSTER:
         return
+    name = site_name(config["location"])
     try:
-        sites.get(connection, site_name(config["location"]))
+        sites.show(plane, name)
     except NotFoundError as error:
         raise UserErrorException(
             f"location is {config['location']!r}: {error.message}", hint=error.hint
         ) from None
+    try:
+        offered = open_site(plane, name).sizes()
+    except TargetUnavailableError:
+        return  # told on the target
+    nearest(config["vm_size"], offered)
 
 
 def _check_fixed(row: Row[Any], config: Mapping[str, Any]) -> None:

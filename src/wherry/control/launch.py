@@ -22,7 +22,7 @@ from .plane import Plane
 def build(plane: Plane, run: Any, attempt_id: str, place: Placement) -> Launch:
     """``run`` is a row with its experiment's and workspace's names."""
     spec = RunSpec.stored(sealing.opened(plane.secret, run.id, run.spec))
-    reach = reach_of(plane, run.target)
+    reach = reach_of(plane, run.target, place.node)
     names = _names(reach.server, run)
     snapshot = _snapshot(plane, spec.snapshot_id)
     return describe(plane, spec, run.id, attempt_id, place, names, reach, snapshot)
@@ -61,13 +61,14 @@ def describe(
         program=bundle.files(),
         nursery=bundle.nursery(reach.python),
         time_limit_s=spec.max_run_duration_s,
+        node=place.node,
     )
 
 
-def reach_of(plane: Plane, target: str) -> Reach:
+def reach_of(plane: Plane, target: str, node: str = "") -> Reach:
     """What a runner there is told; raises ``TargetUnavailableError`` where nobody can be told."""
     driver: object = plane.drivers.get(target)
-    if isinstance(driver, Remote) and (reach := driver.reach()) is not None:
+    if isinstance(driver, Remote) and (reach := driver.reach(node)) is not None:
         return reach
     server_file = str(Path(plane.settings.home) / "server.json")
     return Reach(plane.url, server_file, sys.executable, here=True)

@@ -24,7 +24,7 @@ from wherry.core.errors import ServerUnavailableError, WherryError
 from wherry.core.settings import Settings
 from wherry.core.sizes import parse_bytes
 from wherry.core.trees import Tree
-from wherry.drivers.base import Closing, Driver
+from wherry.drivers.base import Closing, Driver, Health
 from wherry.drivers.local import LocalDriver
 from wherry.store import tokens, workspaces
 from wherry.store.database import Database, sqlite_url
@@ -71,6 +71,7 @@ class Plane:
     hint_queued: Callable[[str], None] = lambda _target: None
     computes_changed: Callable[[], None] = lambda: None
     problems: dict[str, str] = field(default_factory=dict)
+    local_health: tuple[float, Health] | None = None
     started_at: datetime = field(default_factory=_now)
     attentive_since: datetime = field(default_factory=_now)
     hearing: Hearing = field(default_factory=Hearing)

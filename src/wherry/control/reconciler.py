@@ -12,7 +12,12 @@ from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from wherry.core.errors import LaunchRefusedError, TargetUnavailableError, WherryError
+from wherry.core.errors import (
+    LaunchRefusedError,
+    NodeUnavailableError,
+    TargetUnavailableError,
+    WherryError,
+)
 from wherry.core.lifecycle import Decision, Observation, Phase, Reason, Status
 from wherry.core.placement import Placement
 from wherry.core.resources import Resources
@@ -20,9 +25,11 @@ from wherry.core.text import clean
 from wherry.drivers.base import Driver, Handle, Health, Reporting, Rescuer
 from wherry.store import attempts, leases, runs
 
-from . import attempt_tokens, launch, run_logs
+from . import attempt_tokens, costs, launch, run_logs
 from .admission import Admission, Admitted
 from .clearing import Clearing
+from .cluster_admission import ClusterAdmission
+from .clusters import Cluster
 from .deliveries import Delivery, deliver, receive
 from .exits import exit_record
 from .hearing import CANCELED, GONE
@@ -50,7 +57,9 @@ class Reconciler:
     started is noted by the next transaction; where a kill comes first, the driver adopts it.
     """
 
-    def __init__(self, plane: Plane, target: str, driver: Driver) -> None:
+    def __init__(
+        self, plane: Plane, target: str, driver: Driver, cluster: Cluster | None = None
+    ) -> None:
         self._plane = plane
         self._target = target
         self._driver = driver
@@ -59,7 +68,10 @@ class Reconciler:
         self._ticked_at = float("-inf")
         self._delivered: list[Delivery] = []
         self._unnoted: dict[str, dict[str, Any]] = {}
-        self._admission = Admission(plane, target)
+        self._cluster = cluster
+        self._admission: Admission | ClusterAdmission = (
+            cluster.admission if cluster is not None else Admission(plane, target)
+        )
         self._clearing = Clearing(plane, target, driver, self._alone)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name=f"reconcile-{target}", daemon=True)
@@ -70,6 +82,7 @@ class Reconciler:
         self._swept_at = float("-inf")
         self._last_tick: datetime | None = None
         self._trouble: TargetUnavailableError | None = None
+        self._complaint = ""
 
     def start(self) -> None:
         self._thread.start()
@@ -80,8 +93,13 @@ class Reconciler:
         self._wake.ring()
 
     def hint_queued(self) -> None:
-        """A run has joined the queue: news only where those before it do not wait themselves."""
-        if not self._admission.held_back:
+        """A run has joined the queue: news only where those before it do not wait themselves.
+
+        On a cluster it may be a reason for another node.
+        """
+        if self._cluster is not None:
+            self.hint()
+        elif not self._admission.held_back:
             self._wake.ring()
 
     def stop(self) -> None:
@@ -98,7 +116,7 @@ class Reconciler:
         self._notice_absence()
         if not self._hold_lease():
             return
-        self._trouble = None
+        self._trouble, self._complaint = None, ""
         self._ticked_at = time.monotonic()
         self._admission.withdraw_late()
         self._try(self._cancel_queued)
@@ -110,8 +128,19 @@ class Reconciler:
         self._try(self._cancel, started)
         self._try(self._look, started)
         self._try(self._sweep)
+        if self._cluster is not None:
+            self._try(self._cluster.scaling.tick)
+        self._tell()
         if self._trouble is not None:
             raise self._trouble
+
+    def _tell(self) -> None:
+        """What is wrong with the target is shown on it, as long as it is."""
+        told = self._trouble.message if self._trouble is not None else self._complaint
+        if told:
+            self._plane.problems[self._target] = told
+        else:
+            self._plane.problems.pop(self._target, None)
 
     def turn(self) -> None:
         """The part of a pass for which short runs wait."""
@@ -160,6 +189,8 @@ class Reconciler:
         """What one attempt meets here does not keep the others waiting."""
         try:
             yield
+        except NodeUnavailableError as error:
+            self._complaint = error.message  # the other nodes have nothing to do with it
         except TargetUnavailableError:
             raise
         except runs.StaleError:
@@ -268,6 +299,9 @@ class Reconciler:
             finish(self._plane, connection, run, refusal, detail=clean(error.message))
             now = self._plane.now()
             attempts.change(connection, attempt_id, {"ended_at": now, "released_at": now})
+            attempt = attempts.get(connection, attempt_id)
+            if attempt.node_id is not None:
+                costs.attempt_ended(connection, run, attempt, now)
 
     def _cancel_queued(self) -> None:
         """Those that were asked to end and had to queue again."""
@@ -301,8 +335,11 @@ class Reconciler:
             return
         seen = self._driver.observe([Handle(attempt.handle) for attempt in due])
         for attempt in due:
+            found = seen.get(Handle(attempt.handle), Observation(Phase.UNKNOWN))
+            if found.phase is Phase.UNKNOWN and found.detail:
+                self._complaint = found.detail
             with self._alone(attempt.run_id, attempt.id):
-                self._settle(attempt, seen.get(Handle(attempt.handle), Observation(Phase.UNKNOWN)))
+                self._settle(attempt, found)
 
     def _settle(self, attempt: Any, observation: Observation) -> None:
         if observation.phase in (Phase.EXITED, Phase.GONE):
@@ -439,4 +476,5 @@ def _lease_name(target: str) -> str:
 
 def _place_of(attempt: Any) -> Placement:
     gpus = tuple(attempt.gpus)
-    return Placement(attempt.run_id, Resources(attempt.cpu, attempt.memory_bytes, len(gpus)), gpus)
+    owned = Resources(attempt.cpu, attempt.memory_bytes, len(gpus))
+    return Placement(attempt.run_id, owned, gpus, attempt.node_id or "", attempt.rank)

@@ -24,6 +24,7 @@ from wherry.core.lifecycle import (
 from wherry.store import attempts, runs
 from wherry.store.runs import Change
 
+from . import costs
 from .hearing import GONE
 from .plane import Plane
 
@@ -54,6 +55,8 @@ def settle(
         finish(plane, connection, run, decision, exit=exit, detail=known.detail)
         if decision.status.terminal or decision.status is Status.QUEUED:
             changes = {**changes, "ended_at": plane.now()}
+            if attempt.node_id is not None:
+                costs.attempt_ended(connection, run, attempt, plane.now())
     if changes:
         attempts.change(connection, attempt.id, changes)
     return Settled(decision.status if decision else None, cancel_requested)

@@ -18,6 +18,7 @@ from wherry.store import computes, sites
 
 from . import sealing
 from .plane import Plane
+from .site_opening import open_site
 
 KINDS = (LOCAL, "ssh")
 
@@ -32,6 +33,12 @@ def show(plane: Plane, name: str) -> dict[str, Any]:
     with plane.database.read() as connection:
         row = get(connection, name)
     return _local(plane) if row is None else _record(row)
+
+
+def sizes(plane: Plane, name: str) -> list[dict[str, Any]]:
+    show(plane, name)
+    found = open_site(plane, name).sizes()
+    return [dict(size.__dict__) for size in found]
 
 
 def get(connection: Connection, name: str, *, lock: bool = False) -> Row[Any] | None:

@@ -20,11 +20,12 @@ from wherry.core.nearest import suggest
 from wherry.core.placement import Placement
 from wherry.core.records import Run, Workspace
 from wherry.core.specs import RunSpec
-from wherry.core.targets import key
+from wherry.core.targets import LOCAL, key
 from wherry.drivers.base import Preflight, Remote
-from wherry.store import runs, snapshots, workspaces
+from wherry.drivers.fleet import Fleet
+from wherry.store import computes, runs, snapshots, workspaces
 
-from . import environments, launch, sealing
+from . import compute_checks, environments, launch, sealing
 from . import snapshots as trees
 from .plane import Plane
 
@@ -36,7 +37,7 @@ def submit(
 ) -> tuple[Run, bool]:
     """The run, and whether this call made it: a known ``submission_key`` finds the first one."""
     spec = RunSpec.parse(environments.resolved(plane, workspace_name, fields))
-    problem = _problem(plane, spec)
+    problem = _problem(plane, workspace_name, spec)
     with plane.write() as connection:
         workspace = workspaces.get(connection, workspace_name)
         known = _known(connection, workspace, spec)
@@ -45,15 +46,16 @@ def submit(
         check_snapshots(connection, workspace, spec)
         if problem is not None:
             raise problem
+        check_present(connection, workspace, spec.target)
         run = _insert(plane, connection, workspace, spec, who)
-    plane.hint_queued(spec.target)
+    plane.hint_queued(key(workspace.name, spec.target))
     return run, True
 
 
-def _problem(plane: Plane, spec: RunSpec) -> WherryError | None:
+def _problem(plane: Plane, workspace_name: str, spec: RunSpec) -> WherryError | None:
     """Found before the transaction; told only if there is nothing else to say."""
     try:
-        check(plane, spec)
+        check(plane, workspace_name, spec)
     except WherryError as error:
         return error
     return None
@@ -64,9 +66,9 @@ def plan(plane: Plane, workspace_name: str, fields: Mapping[str, Any]) -> dict[s
     spec = RunSpec.parse(environments.resolved(plane, workspace_name, fields))
     with plane.database.read() as connection:
         workspaces.get(connection, workspace_name)
-    driver = check(plane, spec, dry_run=True)
+    driver = check(plane, workspace_name, spec, dry_run=True)
     place = Placement("dry-run", spec.resources)
-    reach = launch.reach_of(plane, spec.target)
+    reach = launch.reach_of(plane, key(workspace_name, spec.target))
     request = launch.describe(plane, spec, "dry-run", "dry-run", place, {}, reach)
     return {
         "target": spec.target,
@@ -143,32 +145,60 @@ def check_snapshot(connection: Connection, workspace: Workspace, snapshot_id: st
         )
 
 
-def check(plane: Plane, spec: RunSpec, *, dry_run: bool = False) -> Any:
-    """Refuse now what could never start. The driver of the target."""
-    driver = plane.drivers.get(spec.target)
-    if driver is None:
-        raise ComputeTargetException(
-            f"there is no compute target {spec.target!r}{suggest(spec.target, plane.drivers)}",
-            hint=f"the targets are: {', '.join(sorted(plane.drivers))}",
-        )
+def check(plane: Plane, workspace_name: str, spec: RunSpec, *, dry_run: bool = False) -> Any:
+    """Refuse now what could never start. What renders it for people."""
+    driver = plane.drivers.get(key(workspace_name, spec.target))
+    row = None if spec.target == LOCAL else _compute(plane, workspace_name, spec.target)
     if spec.script and not dry_run and spec.script not in trees.read_tree(plane, spec.snapshot_id):
         raise UserErrorException(
             f"the script {spec.script!r} is not in the snapshot",
             hint="script is a path inside source_directory; an ignore file may leave it out",
         )
-    if isinstance(driver, Preflight):
-        wanted = spec.environment
-        implied = wanted.interpreter_implied and isinstance(driver, Remote)
-        prepared = implied or wanted.specification is not None
-        interpreter = None if prepared else wanted.interpreter_path or None
-        refusal = driver.refuse(spec.resources, interpreter if spec.script else None)
-        if refusal:
-            raise UserErrorException(
-                f"target {spec.target!r} cannot run it: {refusal}",
-                hint="ask for less, or name another target or interpreter; wherry compute list "
-                "shows what there is",
-            )
-    return driver
+    refusal = _refusal(driver, spec) if row is None else compute_checks.refusal(plane, row, spec)
+    if refusal:
+        raise UserErrorException(
+            f"target {spec.target!r} cannot run it: {refusal}",
+            hint="ask for less, or name another target or interpreter; wherry compute list "
+            "shows what there is",
+        )
+    return driver or Fleet(lambda _node: None)
+
+
+def _refusal(driver: Any, spec: RunSpec) -> str | None:
+    if spec.node_count > 1:
+        return f"it asks for {spec.node_count} nodes, and this target is one"
+    if not isinstance(driver, Preflight):
+        return None
+    wanted = spec.environment
+    implied = wanted.interpreter_implied and isinstance(driver, Remote)
+    prepared = implied or wanted.specification is not None
+    interpreter = None if prepared else wanted.interpreter_path or None
+    return driver.refuse(spec.resources, interpreter if spec.script else None)
+
+
+def _compute(plane: Plane, workspace_name: str, name: str) -> Any:
+    """The row of a compute target of the workspace."""
+    with plane.database.read() as connection:
+        workspace = workspaces.get(connection, workspace_name)
+        row = computes.find(connection, key(workspace_name, name))
+        known = [LOCAL, *(each.name for each in computes.of_workspace(connection, workspace))]
+    if row is None:
+        raise ComputeTargetException(
+            f"there is no compute target {name!r}{suggest(name, known)}",
+            hint=f"the targets are: {', '.join(sorted(known))}",
+        )
+    return row
+
+
+def check_present(connection: Connection, workspace: Workspace, name: str) -> None:
+    """In the transaction that stores a run: a target that goes away meanwhile gets no more."""
+    if name == LOCAL:
+        return
+    row = computes.find(connection, key(workspace.name, name), share=True)
+    if row is None or row.deleting_at is not None:
+        raise ComputeTargetException(
+            f"the compute target {name!r} is being deleted", hint="name another one"
+        )
 
 
 def _insert(

@@ -13,11 +13,20 @@ from wherry.core.errors import WherryError
 from wherry.core.ids import new_uuid
 from wherry.core.records import Workspace
 from wherry.core.specs import RunSpec
+from wherry.core.targets import key
 from wherry.store import runs, workspaces
 
 from . import environments
 from .plane import Plane
-from .submit import check, check_snapshot, context_of, new_row, properties_of, root_of
+from .submit import (
+    check,
+    check_present,
+    check_snapshot,
+    context_of,
+    new_row,
+    properties_of,
+    root_of,
+)
 
 
 def submit_many(
@@ -28,13 +37,13 @@ def submit_many(
         _numbered(place, _parsed, plane, workspace_name, fields)
         for place, fields in enumerate(many)
     ]
-    _check_all(plane, specs)
+    _check_all(plane, workspace_name, specs)
     keys = [spec.submission_key or new_uuid() for spec in specs]
     with plane.database.read() as connection:
         workspace = workspaces.get(connection, workspace_name)
     made = _store(plane, workspace, specs, keys, who)
     for target in {spec.target for spec in specs}:
-        plane.hint_queued(target)
+        plane.hint_queued(key(workspace.name, target))
     return made
 
 
@@ -51,14 +60,15 @@ def _numbered(place: int, act: Any, *arguments: Any) -> Any:
         raise
 
 
-def _check_all(plane: Plane, specs: Sequence[RunSpec]) -> None:
+def _check_all(plane: Plane, workspace_name: str, specs: Sequence[RunSpec]) -> None:
     """What is alike is looked at once."""
     seen = set()
     for place, spec in enumerate(specs):
         wanted = canonical([spec.environment.interpreter_path, spec.environment.specification])
-        alike = (spec.target, spec.snapshot_id, spec.script, wanted, spec.resources)
+        asked = (spec.resources, spec.node_count)
+        alike = (spec.target, spec.snapshot_id, spec.script, wanted, asked)
         if alike not in seen:
-            _numbered(place, check, plane, spec)
+            _numbered(place, check, plane, workspace_name, spec)
             seen.add(alike)
 
 
@@ -69,6 +79,8 @@ def _store(
         contexts = {context_of(spec) for spec in specs} - {None}
         for snapshot_id in {spec.snapshot_id for spec in specs} | contexts:
             check_snapshot(connection, workspace, str(snapshot_id))
+        for target in sorted({spec.target for spec in specs}):
+            check_present(connection, workspace, target)
         known = runs.with_keys(connection, workspace.id, keys)
         fresh = {key: spec for key, spec in zip(keys, specs, strict=True) if key not in known}
         ids = _insert(plane, connection, workspace, fresh, who) if fresh else {}
@@ -93,11 +105,11 @@ def _insert(
     parents = {spec.parent_id for spec in fresh.values()}
     roots = {each: root_of(connection, workspace, each) for each in sorted(parents, key=str)}
     rows = []
-    for key, spec in fresh.items():
+    for given, spec in fresh.items():
         experiment_id, free = numbers[spec.experiment]
         root_id = roots[spec.parent_id]
         row = new_row(plane, spec, workspace, experiment_id, next(free), who, now, root_id)
-        rows.append({**row, "submission_key": key})
+        rows.append({**row, "submission_key": given})
     labelled = [
         {runs.TAG: spec.tags, runs.PROPERTY: properties_of(spec)} for spec in fresh.values()
     ]

@@ -1,19 +1,121 @@
-"""Compute targets as people see them: what they own and what is free."""
+"""The targets that this server looks after: reconcilers come and go with compute targets."""
 
 from __future__ import annotations
 
+import logging
+import threading
 from typing import Any
 
+from sqlalchemy import Row
+from sqlalchemy.exc import SQLAlchemyError
+
+from wherry.core.compute_configs import CLUSTER
 from wherry.core.errors import TargetUnavailableError
 from wherry.core.placement import Used, free_of
 from wherry.core.resources import Resources
-from wherry.store import attempts
+from wherry.core.targets import LOCAL
+from wherry.drivers.base import Closing
+from wherry.store import attempts, computes
 
+from .clusters import Cluster
+from .computes import finish_removal
 from .plane import Plane
+from .reconciler import Reconciler
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 5.0
+
+
+class Targets:
+    """One reconciler for each target that there is. Which there are is in the rows.
+
+    Another server with the same database may look after the same: the lease of a target says who
+    works. A thread of its own makes and stops reconcilers, since none can stop itself.
+    """
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+        self._drivers = plane.drivers = dict(plane.drivers)
+        self._static = set(self._drivers)
+        self._reconcilers = {
+            name: Reconciler(plane, name, driver) for name, driver in self._drivers.items()
+        }
+        self._changed = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="targets", daemon=True)
+
+    def start(self) -> None:
+        self._plane.hint = self.hint
+        self._plane.hint_queued = self.hint_queued
+        self._plane.computes_changed = self._changed.set
+        for reconciler in list(self._reconcilers.values()):
+            reconciler.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._changed.set()
+        self._thread.join(timeout=10)
+        for target in list(self._reconcilers):
+            self._drop(target)
+
+    def hint(self, target: str) -> None:
+        reconciler = self._reconcilers.get(target)
+        if reconciler is not None:
+            reconciler.hint()
+
+    def hint_queued(self, target: str) -> None:
+        reconciler = self._reconcilers.get(target)
+        if reconciler is not None:
+            reconciler.hint_queued()
+        else:
+            self._changed.set()
+
+    def look(self) -> None:
+        """Make the reconcilers of new targets, end those of targets that are gone."""
+        with self._plane.database.read() as connection:
+            rows = {row.target: row for row in computes.every(connection)}
+        for target, row in rows.items():
+            if row.deleting_at is not None and finish_removal(self._plane, target):
+                continue
+            if target not in self._reconcilers:
+                self._add(row)
+        for target in set(self._reconcilers) - self._static - set(rows):
+            self._drop(target)
+
+    def _loop(self) -> None:
+        while not self._stopping.is_set():
+            self._changed.clear()
+            try:
+                self.look()
+            except SQLAlchemyError:
+                log.exception("compute targets cannot be read")
+            self._changed.wait(LOOK_EVERY_S)
+
+    def _add(self, row: Row[Any]) -> None:
+        if row.kind != CLUSTER:
+            return
+        cluster = Cluster(self._plane, row.target)
+        self._drivers[row.target] = cluster.driver
+        reconciler = Reconciler(self._plane, row.target, cluster.driver, cluster)
+        self._reconcilers[row.target] = reconciler
+        reconciler.start()
+        reconciler.hint()
+
+    def _drop(self, target: str) -> None:
+        reconciler = self._reconcilers.pop(target)
+        reconciler.stop()
+        self._plane.problems.pop(target, None)
+        if target not in self._static:
+            driver = self._drivers.pop(target)
+            if isinstance(driver, Closing):
+                driver.close()
 
 
 def every(plane: Plane) -> list[dict[str, Any]]:
-    return [_describe(plane, name) for name in sorted(plane.drivers)]
+    """What is there without anybody's doing, as people see it: what it owns, what is free."""
+    return [_describe(plane, LOCAL)]
 
 
 def _describe(plane: Plane, name: str) -> dict[str, Any]:

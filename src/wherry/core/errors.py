@@ -117,6 +117,12 @@ class TargetUnavailableError(WherryError):
     http_status = 503
 
 
+class NodeUnavailableError(TargetUnavailableError):
+    """One node of the compute target cannot be reached."""
+
+    code = "node_unavailable"
+
+
 class LaunchRefusedError(WherryError):
     """The compute target refused to start the run."""
 

@@ -18,11 +18,13 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Placement:
-    """A run that may start, and the GPUs it gets."""
+    """A run that may start, and the GPUs it gets; on a cluster one of its nodes."""
 
     run_id: str
     resources: Resources
     gpus: Tuple[str, ...] = ()
+    node: str = ""
+    rank: int = 0
 
 
 @dataclass(frozen=True)

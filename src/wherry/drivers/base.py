@@ -20,7 +20,8 @@ class Launch:
     ``argv`` may contain ``{dir}``: the folder on the node where ``files`` and ``program`` were put.
     ``program`` is the same for every attempt, so a driver may keep it. ``nursery``, if any, is a
     command that starts attempts faster than ``argv`` does: see ``runner/nursery.py``. With
-    ``--rescue`` behind it, ``argv`` brings home what a killed runner left.
+    ``--rescue`` behind it, ``argv`` brings home what a killed runner left. ``node`` is the one
+    that was chosen for it, where the target has several.
     """
 
     attempt_id: str
@@ -31,6 +32,7 @@ class Launch:
     program: Mapping[str, bytes] = field(default_factory=dict)
     nursery: Sequence[str] = ()
     time_limit_s: float | None = None
+    node: str = ""
 
 
 @dataclass(frozen=True)

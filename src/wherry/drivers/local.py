@@ -27,9 +27,9 @@ from wherry.runner import tree
 
 from . import boxes, gpus, machine, processes
 from .base import Handle, Health, Launch, Node
-from .inbox import Inbox
 from .nursery import Nursery, NurseryError
 from .spreading import spread
+from .warm import Warm
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +45,7 @@ class LocalDriver:
     """``root`` holds the attempts' folders; all instances with the same root are one driver.
 
     ``cpus``, ``memory_bytes`` and ``gpus`` say what the machine has instead of what was found.
+    ``warm`` is what several of them in one process share.
     """
 
     def __init__(
@@ -54,13 +55,13 @@ class LocalDriver:
         cpus: float | None = None,
         memory_bytes: int | None = None,
         gpus: int | None = None,
+        warm: Warm | None = None,
     ) -> None:
         self._root = Path(root).absolute()
         self._cpus = cpus
         self._memory_bytes = memory_bytes
         self._gpus = gpus
-        self._nursery: Nursery | None = None
-        self._inbox = Inbox()
+        self._warm = warm or Warm()
         self._measured: tuple[float, float, int] | None = None
 
     def check(self) -> Health:
@@ -152,16 +153,14 @@ class LocalDriver:
             _remove(rubbish)
 
     def inbox(self) -> int:
-        return self._inbox.reader
+        return self._warm.inbox.reader
 
     def reports(self) -> Sequence[Mapping[str, Any]]:
-        return self._inbox.take()
+        return self._warm.inbox.take()
 
     def close(self) -> None:
         """Nothing but the nursery: attempts go on."""
-        if self._nursery is not None:
-            self._nursery.close()
-            self._nursery = None
+        self._warm.close()
 
     def _devices(self) -> list[str]:
         found = gpus.usable(gpus.find(), os.environ.get("CUDA_VISIBLE_DEVICES"))
@@ -197,13 +196,13 @@ class LocalDriver:
         if not launch.nursery:
             return False
         try:
-            if self._nursery is None:
-                self._nursery = _open_nursery(launch, folder, self._inbox.writer)
+            if self._warm.nursery is None:
+                self._warm.nursery = _open_nursery(launch, folder, self._warm.inbox.writer)
             env = {**launch.env, processes.MARK: launch.attempt_id}
-            pid = self._nursery.start_runner(folder, env, launch.files, rescue=rescue)
+            pid = self._warm.nursery.start_runner(folder, env, launch.files, rescue=rescue)
         except (OSError, NurseryError) as error:
             log.warning("%s: runners are started one by one: %s", self._root, error)
-            self._nursery = None
+            self._warm.nursery = None
             return False
         if rescue:  # one that is not the first leaves no mark of its own
             _note_spawned(folder, pid)

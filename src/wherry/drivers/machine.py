@@ -31,10 +31,15 @@ def memory_bytes(root: Path = _CGROUP, groups: Path = _PROC_CGROUP) -> int:
     return min(limits)
 
 
-def _affinity() -> int:
+def usable_cpus() -> set[int]:
+    """The numbers of the CPUs that we may be scheduled on."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return set(os.sched_getaffinity(0))
+    return set(range(os.cpu_count() or 1))
+
+
+def _affinity() -> int:
+    return len(usable_cpus())
 
 
 def _quota(folder: Path) -> float | None:

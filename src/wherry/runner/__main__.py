@@ -8,6 +8,7 @@ import time
 from binascii import a2b_base64
 
 from . import process, tree
+from .confinement import confinement
 from .courier import Courier
 from .environment import command_environment
 from .evidence import MemoryKills
@@ -223,13 +224,20 @@ class _Attempt:
     def _execute(self) -> Dict[str, Any]:
         """Start the command, watch it to its end, and make up its exit record."""
         manifest, signals = self._manifest, self._signals
-        kills = MemoryKills()
-        command = self._start()
+        with confinement(self._folder.path) as limits:
+            kills = MemoryKills(limits.kill_counters)
+            command = self._start()
+        weigh = limits.watch(command, signals)
         started_at, began = time.time(), time.monotonic()
         if not command.ended_within(_SHORT_S, signals):
             self._attend()
         limit_s, grace_s = manifest.get("time_limit_s"), float(manifest.get("grace_s", 10.0))
-        command.watch(signals, limit_s, grace_s, kills.look)
+
+        def look() -> None:
+            kills.look()
+            weigh()
+
+        command.watch(signals, limit_s, grace_s, look)
         ended_at = started_at + time.monotonic() - began  # the clock may have been set meanwhile
         return {**self._conclude(command, kills), "started_at": started_at, "ended_at": ended_at}
 
@@ -263,7 +271,7 @@ class _Attempt:
             self._folder.work,
             canceled=command.canceled,
             timed_out=command.timed_out,
-            killed_by_us=command.killed,
+            killed_by_us=command.killed and not command.out_of_memory,
             memory_kills=bool(status) and (command.out_of_memory or kills.lately()),
         )
 

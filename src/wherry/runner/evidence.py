@@ -7,7 +7,7 @@ import time
 from .light import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import List, Optional
+    from typing import List, Optional, Sequence
 
 _VMSTAT = "/proc/vmstat"
 _GROUPS = "/proc/self/cgroup"
@@ -20,22 +20,29 @@ class MemoryKills:
     The kernel counts first and the process ends later, so what was read just now is too new.
     """
 
-    def __init__(self) -> None:
-        self._past = self._recent = (time.monotonic(), out_of_memory_kills())
+    def __init__(self, counters: Sequence[str] = ()) -> None:
+        self._counters = counters
+        self._past = self._recent = (time.monotonic(), self._kills())
 
     def look(self) -> None:
         """To be called now and then."""
         now = time.monotonic()
         if now - self._recent[0] >= _LATELY_S:
-            self._past, self._recent = self._recent, (now, out_of_memory_kills())
+            self._past, self._recent = self._recent, (now, self._kills())
 
     def lately(self) -> bool:
-        return out_of_memory_kills() > self._past[1]
+        return self._kills() > self._past[1]
+
+    def _kills(self) -> int:
+        """In the group that the command has to itself, where it has one."""
+        if not self._counters:
+            return out_of_memory_kills()
+        return sum(count_kills(_read(path)) or 0 for path in self._counters)
 
 
 def out_of_memory_kills() -> int:
     """Kills in this control group, or on the machine where groups do not count. Grows only."""
-    counts = [count_kills(_read(path)) for path in group_files(_read(_GROUPS))]
+    counts = [count_kills(_read(path)) for path in group_files(own_groups())]
     told = [count for count in counts if count is not None]
     return sum(told) if told else machine_kills()
 
@@ -56,6 +63,11 @@ def group_files(groups: bytes) -> List[str]:
         elif "memory" in controllers.split(","):
             found.append(f"/sys/fs/cgroup/memory{path.rstrip('/')}/memory.oom_control")
     return found
+
+
+def own_groups() -> bytes:
+    """The control groups of this process, as the kernel tells them."""
+    return _read(_GROUPS)
 
 
 def count_kills(text: bytes) -> Optional[int]:

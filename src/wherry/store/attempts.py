@@ -19,7 +19,11 @@ AttemptRow = Row[Any]
 
 _ADD = insert(attempts)
 _BY_ID = select(attempts).where(attempts.c.id == bindparam("attempt_id"))
-_OF_RUN = select(attempts).where(attempts.c.run_id == bindparam("of")).order_by(attempts.c.number)
+_OF_RUN = (
+    select(attempts)
+    .where(attempts.c.run_id == bindparam("of"))
+    .order_by(attempts.c.number, attempts.c.rank)
+)
 _ACTIVE = (
     select(attempts)
     .where(
@@ -69,6 +73,8 @@ def add(
         "gpus": list(place.gpus),
         "created_at": now,
     }
+    if place.node:
+        fields.update(node_id=place.node, rank=place.rank)
     connection.execute(_ADD, fields)
     return number
 

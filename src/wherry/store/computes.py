@@ -14,6 +14,7 @@ from .tables import attempts, computes, runs
 
 _BY_TARGET = select(computes).where(computes.c.target == bindparam("at"))
 _BY_TARGET_LOCKED = _BY_TARGET.with_for_update(key_share=True)
+_BY_TARGET_SHARED = _BY_TARGET.with_for_update(read=True)
 _ENDED = [status.value for status in TERMINAL]
 
 
@@ -21,9 +22,13 @@ def add(connection: Connection, row: Mapping[str, Any]) -> None:
     connection.execute(insert(computes).values(**row))
 
 
-def find(connection: Connection, target: str, *, lock: bool = False) -> Row[Any] | None:
-    """By its key. With ``lock``, others who lock it wait until this transaction is done."""
-    query = _BY_TARGET_LOCKED if lock else _BY_TARGET
+def find(
+    connection: Connection, target: str, *, lock: bool = False, share: bool = False
+) -> Row[Any] | None:
+    """By its key. With ``lock``, others who lock it wait until this transaction is done; those
+    who ``share`` it wait for them alone.
+    """
+    query = _BY_TARGET_LOCKED if lock else _BY_TARGET_SHARED if share else _BY_TARGET
     return connection.execute(query, {"at": target}).first()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, insert, select, update
 
-from .tables import costs
+from .tables import attempts, computes, costs, nodes
 
 WHOLE = ""
 """In the place of a run: what the nodes of the target took in all, at work or idle."""
@@ -45,3 +45,27 @@ def sums(connection: Connection, workspace_id: str, by: str) -> list[Row[Any]]:
         func.sum(costs.c.cost).label("cost"),
     ).where(ours, which)
     return list(connection.execute(query.group_by(*group).order_by(*group)))
+
+
+def present(connection: Connection, workspace_id: str, by: str) -> list[Row[Any]]:
+    """What goes on: attempts on nodes for ``run``, else nodes; each since when, at which price."""
+    mine = computes.c.workspace_id == workspace_id
+    if by != "run":
+        query = (
+            select(nodes.c.target, nodes.c.created_at.label("since"), nodes.c.price)
+            .join(computes, computes.c.target == nodes.c.target)
+            .where(mine, nodes.c.removed_at.is_(None))
+        )
+        return list(connection.execute(query))
+    query = (
+        select(
+            attempts.c.target,
+            attempts.c.run_id,
+            attempts.c.created_at.label("since"),
+            nodes.c.price,
+        )
+        .join(nodes, nodes.c.id == attempts.c.node_id)
+        .join(computes, computes.c.target == attempts.c.target)
+        .where(mine, attempts.c.ended_at.is_(None), attempts.c.released_at.is_(None))
+    )
+    return list(connection.execute(query))

@@ -17,6 +17,7 @@ from sqlalchemy import (
     func,
     insert,
     select,
+    text,
     update,
 )
 
@@ -104,6 +105,16 @@ _QUEUED = (
     .order_by(runs.c.seq)
     .limit(bindparam("most"))
 )
+# By a part of the index that only runs with a priority are in, and by the one of all.
+_WITH_NODES = select(
+    runs.c.id, runs.c.seq, runs.c.node_count, runs.c.priority, runs.c.submitted_at
+).where(runs.c.target == bindparam("at"), runs.c.status == Status.QUEUED.value)
+_PREFERRED = (
+    _WITH_NODES.where(text("priority <> 0"))
+    .order_by(runs.c.priority.desc(), runs.c.seq)
+    .limit(bindparam("most"))
+)
+_IN_ORDER = _WITH_NODES.where(runs.c.priority == 0).order_by(runs.c.seq).limit(bindparam("most"))
 _PLACES = select(runs.c.seq).where(
     runs.c.target == bindparam("at"), runs.c.status == Status.QUEUED.value
 )
@@ -295,6 +306,13 @@ def queued(connection: Connection, target: str, limit: int, *, lock: bool = Fals
     """The head of a target's queue, oldest first, with what each asks for."""
     query = _QUEUED_LOCKED if lock else _QUEUED
     return list(connection.execute(query, {"at": target, "most": limit}))
+
+
+def queued_for_nodes(connection: Connection, target: str, limit: int) -> list[RunRow]:
+    """The head of a cluster's queue: by priority, then by age."""
+    where = {"at": target, "most": limit}
+    found = [*connection.execute(_PREFERRED, where), *connection.execute(_IN_ORDER, where)]
+    return sorted(found, key=lambda run: (-run.priority, run.seq))[:limit]
 
 
 def queued_to_cancel(connection: Connection, target: str) -> list[RunRow]:

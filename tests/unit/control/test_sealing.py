@@ -184,13 +184,16 @@ def test_a_lost_key_keeps_no_run_from_ending(tmp_path: Path) -> None:
     plane.close()
 
 
-def test_what_an_older_version_stored_is_sealed_on_start(tmp_path: Path) -> None:
+def test_what_an_older_version_stored_is_sealed_on_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = resolve({"home": str(tmp_path / "home")}, {})
     plane = open_plane(settings)
     snapshot = add_snapshot(plane, {"train.py": b"1"}, "default")
     many = [run_fields(snapshot), run_fields(snapshot, **VARIABLES)]
     ids = [submit(plane, "default", fields, "owner")[0].id for fields in many]
-    _as_an_older_version(plane, ids[1])
+    _store_clear(plane, ids[1])
+    monkeypatch.setattr(sealing, "SEALED_SINCE", "9999")  # what there is counts as older
     assert SECRET in stored(plane)
     plane.close()
     plane = open_plane(settings)
@@ -204,11 +207,10 @@ def test_what_an_older_version_stored_is_sealed_on_start(tmp_path: Path) -> None
     plane.close()
 
 
-def _as_an_older_version(plane: Plane, run_id: str) -> None:
+def _store_clear(plane: Plane, run_id: str) -> None:
+    """As an older version did."""
     with plane.database.write() as connection:
         connection.execute(update(t.runs).where(t.runs.c.id == run_id), {"spec": spec(**VARIABLES)})
-        connection.execute(text("DROP TABLE IF EXISTS environments"))
-        connection.execute(text("UPDATE alembic_version SET version_num = '0003'"))
 
 
 def test_a_pass_that_was_interrupted_is_begun_again(
@@ -219,7 +221,8 @@ def test_a_pass_that_was_interrupted_is_begun_again(
     many = [run_fields(snapshot, **VARIABLES)] * 7
     ids = [run_id for run_id, _ in submit_many(plane, "w", many, "owner")]
     for run_id in ids[2:]:
-        _as_an_older_version(plane, run_id)
+        _store_clear(plane, run_id)
+    monkeypatch.setattr(sealing, "SEALED_SINCE", "9999")
     before = stored(plane)
     sealing.seal_all(plane.database, plane.secret)
     assert SECRET not in stored(plane)

@@ -1,0 +1,203 @@
+"""How many nodes a cluster has: rows first, then machines, by what ``core.autoscale`` says.
+
+A row says what is to be: ``preparing`` has a machine made, ``leaving`` has it removed. Whoever is
+killed in between leaves the row, and both are done again without harm.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from wherry.core import autoscale
+from wherry.core.autoscale import TRIES, Actions, backoff_s
+from wherry.core.compute_configs import site_name
+from wherry.core.errors import TargetUnavailableError, UserErrorException, WherryError
+from wherry.core.ids import new_uuid
+from wherry.core.text import clean
+from wherry.core.vm_sizes import Size, nearest
+from wherry.drivers.sites import Site
+from wherry.store import computes, nodes, sites
+
+from . import costs
+from .cluster_views import config_of, node_views, queue
+from .plane import Plane
+from .workers import Workers
+
+log = logging.getLogger(__name__)
+
+_REMEMBERED = timedelta(days=1)
+
+
+class Scaling:
+    """``site`` may fail to open, which is the target's problem until it does not."""
+
+    def __init__(
+        self,
+        plane: Plane,
+        target: str,
+        site: Callable[[], Site],
+        forget: Callable[[str], None],
+        workers: Workers,
+    ) -> None:
+        self._plane = plane
+        self._target = target
+        self._site = site
+        self._forget = forget
+        self._workers = workers
+        self.room: int | None = None
+
+    def tick(self) -> None:
+        """Decide, write it down, and have it done."""
+        with self._plane.database.read() as connection:
+            row = computes.find(connection, self._target)
+            if row is None:
+                return
+        size = self._size(row)
+        self.room = self._look_for_room(row, size)
+        with self._plane.database.read() as connection:
+            row = computes.find(connection, self._target)
+            wanted = self._decide(connection, row) if row is not None else Actions()
+        if wanted != Actions():
+            self._write(size)
+        self._work(size)
+
+    def _size(self, row: Row[Any]) -> Size:
+        try:
+            return nearest(row.config["vm_size"], self._site().sizes())[0]
+        except UserErrorException as error:
+            raise TargetUnavailableError(error.message, hint=error.hint) from None
+
+    def _look_for_room(self, row: Row[Any], size: Size) -> int:
+        """What the site could give besides the nodes that are promised already."""
+        name = site_name(row.config["location"])
+        made = self._site().machines()
+        with self._plane.database.read() as connection:
+            promised = [
+                node.id
+                for node in sites.nodes_at(connection, name)
+                if node.state == nodes.PREPARING and node.id not in made
+            ]
+        return max(0, self._site().room(size) - len(promised))
+
+    def _decide(self, connection: Connection, row: Row[Any]) -> Actions:
+        config = config_of(row)
+        busy = nodes.busy(connection, self._target)
+        views = node_views(nodes.present(connection, self._target), busy)
+        waiting = queue(connection, self._target, config)
+        now = self._plane.now().timestamp()
+        return autoscale.decide(waiting, views, config, now, self.room)
+
+    def _write(self, size: Size) -> None:
+        """Decided again, with the cluster locked: nobody starts a run meanwhile."""
+        now = self._plane.now()
+        with self._plane.write() as connection:
+            row = computes.find(connection, self._target, lock=True)
+            if row is None:
+                return
+            actions = self._decide(connection, row)
+            if actions.make:
+                new = [self._node(row, size, now) for _ in range(actions.make)]
+                nodes.add(connection, new)
+            for node_id in actions.remove:
+                nodes.move(connection, node_id, nodes.LEAVING, now)
+            for node_id in actions.retry:
+                nodes.move(connection, node_id, nodes.PREPARING, now)
+        if actions.why:
+            log.info("target %s: nodes: %s", self._target, actions.why)
+
+    def _node(self, row: Row[Any], size: Size, now: datetime) -> dict[str, Any]:
+        return {
+            "id": new_uuid(),
+            "target": self._target,
+            "site": site_name(row.config["location"]),
+            "name": "",
+            "state": nodes.PREPARING,
+            "reason": "",
+            "config": {},
+            "cpu": size.cpu,
+            "memory_bytes": size.memory_bytes,
+            "gpus": [],
+            "size": size.name,
+            "price": size.price_per_hour,
+            "tries": 0,
+            "created_at": now,
+            "state_since": now,
+        }
+
+    def _work(self, size: Size) -> None:
+        """Have machines made and removed, each by one at a time."""
+        with self._plane.database.read() as connection:
+            for node in nodes.present(connection, self._target):
+                if node.state == nodes.PREPARING and self._due(node):
+                    self._workers.do(node.id, partial(self._make, node, size))
+                elif node.state in (nodes.LEAVING, nodes.PREEMPTED) and not nodes.has_traces(
+                    connection, self._target, node.id
+                ):
+                    self._workers.do(node.id, partial(self._remove, node))
+
+    def _due(self, node: Row[Any]) -> bool:
+        """One that failed is left alone for a while."""
+        waited_s: float = (self._plane.now() - node.state_since).total_seconds()
+        return not node.tries or waited_s >= backoff_s(node.tries)
+
+    def _make(self, node: Row[Any], size: Size) -> None:
+        try:
+            machine = self._site().make(node.id, size)
+        except WherryError as error:
+            self._failed(node.id, error)
+        else:
+            now = self._plane.now()
+            with self._plane.write() as connection:
+                known = nodes.find(connection, node.id)
+                if known is not None and known.state == nodes.PREPARING:
+                    owned = machine.resources
+                    facts: dict[str, Any] = {
+                        "name": machine.name,
+                        "config": dict(machine.config),
+                        "cpu": owned.cpu,
+                        "memory_bytes": owned.memory_bytes,
+                        "gpus": list(machine.gpus),
+                        "reason": "",
+                        "tries": 0,
+                        "ready_at": now,
+                        "idle_since": now,
+                    }
+                    nodes.move(connection, node.id, nodes.IDLE, now, **facts)
+        self._plane.hint(self._target)
+
+    def _failed(self, node_id: str, error: WherryError) -> None:
+        log.warning("target %s: a node was not made: %s", self._target, error.message)
+        now = self._plane.now()
+        with self._plane.write() as connection:
+            known = nodes.find(connection, node_id)
+            if known is None or known.state != nodes.PREPARING:
+                return
+            tries = known.tries + 1
+            state = nodes.UNUSABLE if tries >= TRIES else nodes.PREPARING
+            reason = clean(error.message)
+            nodes.move(connection, node_id, state, now, tries=tries, reason=reason)
+
+    def _remove(self, node: Row[Any]) -> None:
+        try:
+            self._site().remove(node.id)
+        except WherryError as error:
+            with self._plane.write() as connection:
+                nodes.change(connection, node.id, {"reason": clean(error.message)})
+            return
+        self._forget(node.id)
+        now = self._plane.now()
+        with self._plane.write() as connection:
+            row = computes.find(connection, self._target, lock=True)
+            known = nodes.find(connection, node.id)
+            if known is not None and known.removed_at is None:
+                nodes.change(connection, node.id, {"removed_at": now})
+                if row is not None:
+                    costs.node_removed(connection, row.workspace_id, known, now)
+            nodes.forget(connection, now - _REMEMBERED)
+        self._plane.hint(self._target)

@@ -1,0 +1,45 @@
+"""From a site's name to what makes nodes there."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from wherry.core.errors import TargetUnavailableError
+from wherry.core.resources import Resources
+from wherry.core.targets import LOCAL
+from wherry.drivers.base import Health
+from wherry.drivers.site_local import LocalSite
+from wherry.drivers.sites import Site
+from wherry.store import sites
+
+from .plane import Plane
+
+_KEPT_S = 60.0
+
+
+def open_site(plane: Plane, name: str) -> Site:
+    """Each cluster has its own: what it keeps at hand is shared with nobody."""
+    if name == LOCAL:
+        return local_site(plane)
+    with plane.database.read() as connection:
+        row = sites.find(connection, name)
+    if row is None:
+        raise TargetUnavailableError(f"its site {name!r} is gone", hint="make it again")
+    raise TargetUnavailableError(f"nodes of sites of kind {row.kind!r} cannot be made yet")
+
+
+def local_site(plane: Plane) -> LocalSite:
+    """This machine, as far as the settings let it be used."""
+    health = _health(plane)
+    total = sum((node.resources for node in health.nodes), Resources(0, 0, 0))
+    gpus = [gpu for node in health.nodes for gpu in node.gpus]
+    return LocalSite(Path(plane.settings.home) / "nodes", total, gpus)
+
+
+def _health(plane: Plane) -> Health:
+    """Asked for now and then: on some machines it takes a while to find the GPUs."""
+    kept = plane.local_health
+    if kept is None or time.monotonic() - kept[0] > _KEPT_S:
+        kept = plane.local_health = time.monotonic(), plane.drivers[LOCAL].check()
+    return kept[1]

@@ -1,0 +1,186 @@
+"""This machine as a site: its nodes are slots with their own share of CPUs, memory and GPUs."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import shutil
+import socket
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from wherry.core.errors import TargetUnavailableError
+from wherry.core.resources import Resources
+from wherry.core.vm_sizes import Size, catalogue
+
+from . import groups, machine
+from .base import Driver, Handle
+from .local import LocalDriver
+from .sites import Machine
+from .warm import Warm
+
+_SLOT = ".slot.json"
+_LIMITS = ".limits.json"
+
+
+class LocalSite:
+    """``root`` holds a folder for each slot; ``total`` is what all of them may have together."""
+
+    def __init__(self, root: Path | str, total: Resources, gpus: Sequence[str] = ()) -> None:
+        self._root = Path(root).absolute()
+        self._total = total
+        self._gpus = list(gpus)
+        self._drivers: dict[str, LocalDriver] = {}
+
+    @cached_property
+    def warm(self) -> Warm:
+        """What all nodes share that this instance starts attempts on."""
+        return Warm()
+
+    def sizes(self) -> Sequence[Size]:
+        return catalogue(self._total)
+
+    def room(self, size: Size) -> int:
+        with self._reaching():
+            return _room(size, self._free(self._slots()))
+
+    def make(self, node_id: str, size: Size) -> Machine:
+        with self._reaching(), self._alone():
+            slots = self._slots()
+            if node_id not in slots:
+                slots[node_id] = self._cut(node_id, size, slots)
+            return _machine(node_id, slots[node_id])
+
+    def remove(self, node_id: str) -> None:
+        folder = self._root / node_id
+        self._drivers.pop(node_id, None)
+        with self._reaching(), self._alone():
+            if not folder.is_dir():
+                return
+            slot = _read(folder / _SLOT)
+            driver = LocalDriver(folder)
+            for each in [path for path in folder.iterdir() if path.is_dir()]:
+                driver.release(Handle(json.dumps({"attempt": each.name})))
+            groups.remove(slot.get("groups") or [])
+            (folder / _SLOT).unlink(missing_ok=True)  # first: what is left is no slot any more
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def machines(self) -> Mapping[str, Machine]:
+        with self._reaching():
+            return {node_id: _machine(node_id, slot) for node_id, slot in self._slots().items()}
+
+    def driver(self, node_id: str, machine: Machine) -> Driver:
+        if node_id not in self._drivers:
+            owned = machine.resources
+            self._drivers[node_id] = LocalDriver(
+                self._root / node_id,
+                cpus=owned.cpu,
+                memory_bytes=owned.memory_bytes,
+                gpus=owned.gpu,
+                warm=self.warm,
+            )
+        return self._drivers[node_id]
+
+    def _cut(self, node_id: str, size: Size, slots: Mapping[str, Any]) -> dict[str, Any]:
+        free = self._free(slots)
+        if not _room(size, free):
+            raise TargetUnavailableError(
+                f"this machine has no room for another node of size {size.name}: "
+                f"it takes {size.resources}, {free} is free",
+                hint="use fewer or smaller nodes",
+            )
+        folder = self._root / node_id
+        folder.mkdir(mode=0o700, exist_ok=True)
+        cpus = _least_used(size.cpu, slots)
+        held = {gpu for slot in slots.values() for gpu in slot["gpus"]}
+        joined = groups.make(f"wherry-{node_id}", size.memory_bytes)
+        slot = {
+            "cpu": size.cpu,
+            "memory_bytes": size.memory_bytes,
+            "gpus": [gpu for gpu in self._gpus if gpu not in held][: size.gpu],
+            "cpus": cpus,
+            "groups": joined,
+        }
+        limits = {"cpus": cpus, "groups": joined, "memory_bytes": size.memory_bytes}
+        _write(folder / _LIMITS, limits)
+        _write(folder / _SLOT, slot)
+        return slot
+
+    def _slots(self) -> dict[str, dict[str, Any]]:
+        if not self._root.is_dir():
+            return {}
+        found = {path.name: _read(path / _SLOT) for path in sorted(self._root.iterdir())}
+        return {name: slot for name, slot in found.items() if slot}
+
+    def _free(self, slots: Mapping[str, Mapping[str, Any]]) -> Resources:
+        held = [
+            Resources(slot["cpu"], slot["memory_bytes"], len(slot["gpus"]))
+            for slot in slots.values()
+        ]
+        return self._total - sum(held, Resources(0, 0, 0))
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise TargetUnavailableError(
+                f"a node cannot be kept in {self._root}: {error}",
+                hint="look for a full disk or missing permissions",
+            ) from None
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One at a time, over all processes that share this root."""
+        self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(self._root / ".slots.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+
+def _room(size: Size, free: Resources) -> int:
+    """How often the size fits, counted no further than any cluster goes."""
+    counts = [(free.cpu + 1e-9) / size.cpu]
+    if size.memory_bytes:
+        counts.append(free.memory_bytes / size.memory_bytes)
+    if size.gpu:
+        counts.append(free.gpu / size.gpu)
+    return max(0, min(100_000, *(math.floor(count) for count in counts)))
+
+
+def _least_used(cpu: float, slots: Mapping[str, Mapping[str, Any]]) -> list[int]:
+    """As many CPUs as it needs, those first that the fewest slots have."""
+    uses = Counter(each for slot in slots.values() for each in slot["cpus"])
+    usable = sorted(machine.usable_cpus(), key=lambda each: (uses[each], each))
+    return sorted(usable[: max(1, math.ceil(cpu))])
+
+
+def _machine(node_id: str, slot: Mapping[str, Any]) -> Machine:
+    gpus = tuple(slot["gpus"])
+    owned = Resources(slot["cpu"], slot["memory_bytes"], len(gpus))
+    name = f"{socket.gethostname()}-{node_id[:8]}"
+    return Machine(name, owned, gpus, {"address": "127.0.0.1"})
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    temporary = path.with_suffix(".tmp")
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        json.dump(content, file)
+    temporary.replace(path)

@@ -1,0 +1,53 @@
+"""The site protocol: where a cluster's nodes come from, and go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from wherry.core.resources import Resources
+from wherry.core.vm_sizes import Size
+
+from .base import Driver
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A node as its site made it. ``config`` is all that its driver needs to know of it again."""
+
+    name: str
+    resources: Resources
+    gpus: Sequence[str] = ()
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Site(Protocol):
+    """Stateless, like a driver: what was made is there for any other instance.
+
+    Every method raises ``TargetUnavailableError`` with a sentence when it cannot be done now.
+    """
+
+    def sizes(self) -> Sequence[Size]:
+        """The kinds of node that can be had here."""
+        ...
+
+    def room(self, size: Size) -> int:
+        """How many more nodes of that size could be made."""
+        ...
+
+    def make(self, node_id: str, size: Size) -> Machine:
+        """The machine of that id, made unless it is there already."""
+        ...
+
+    def remove(self, node_id: str) -> None:
+        """With all that runs and lies on it. Unknown, repeated: no effect."""
+        ...
+
+    def machines(self) -> Mapping[str, Machine]:
+        """Those that are there, by the id of their node."""
+        ...
+
+    def driver(self, node_id: str, machine: Machine) -> Driver:
+        """Starts attempts on the machine."""
+        ...

@@ -1,0 +1,110 @@
+"""A cluster on a site that is only thought of, with a server that may die at any step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tests.unit.control.crashing import CrashingDriver, CrashingWorld, Fuse, fused
+from tests.unit.control.test_reconciler import Clock
+from wherry.control import computes
+from wherry.control.clusters import Cluster
+from wherry.control.reconciler import Reconciler
+from wherry.control.workers import AtOnce
+from wherry.core.errors import TargetUnavailableError
+from wherry.core.resources import Resources
+from wherry.core.vm_sizes import Size
+from wherry.drivers.base import Driver
+from wherry.drivers.sites import Machine
+from wherry.store import nodes
+
+T = TypeVar("T")
+TARGET = "w/cpu"
+SIZE = Size("small", 2.0, 1 << 30, 0, price_per_hour=3.6)
+
+
+class MemorySite:
+    """Machines that are entries of ``there``; ``made`` counts how often each was really made."""
+
+    def __init__(self, world: ClusterWorld, fuse: Fuse) -> None:
+        self._world = world
+        self._fuse = fuse
+
+    def sizes(self) -> Sequence[Size]:
+        return [SIZE]
+
+    def room(self, size: Size) -> int:
+        del size
+        return self._world.capacity - len(self._world.there)
+
+    def make(self, node_id: str, size: Size) -> Machine:
+        del size
+        return self._step(lambda: self._made(node_id))
+
+    def remove(self, node_id: str) -> None:
+        self._step(lambda: self._world.there.pop(node_id, None))
+
+    def machines(self) -> Mapping[str, Machine]:
+        return dict(self._world.there)
+
+    def driver(self, node_id: str, machine: Machine) -> Driver:
+        del node_id, machine
+        return self._world.driver
+
+    def _made(self, node_id: str) -> Machine:
+        world = self._world
+        if world.broken:
+            raise TargetUnavailableError(world.broken)
+        if node_id not in world.there:
+            if len(world.there) >= world.capacity:
+                raise TargetUnavailableError("the site is full")
+            world.made[node_id] = world.made.get(node_id, 0) + 1
+            name = f"m{len(world.made)}"
+            world.there[node_id] = Machine(name, Resources(2, 1 << 30, 0), (), {"address": name})
+        return world.there[node_id]
+
+    def _step(self, call: Callable[[], T]) -> T:
+        return fused(call, self._fuse)()
+
+
+class ClusterWorld(CrashingWorld):
+    """``config`` is the cluster's; it is made by the first server."""
+
+    def __init__(self, folder: Path, clock: Clock, **config: Any) -> None:
+        self.there: dict[str, Machine] = {}
+        self.made: dict[str, int] = {}
+        self.capacity = 10
+        self.broken = ""
+        self._config = {"max_nodes": 2, "idle_seconds": 60, **config}
+        super().__init__(folder, clock)
+
+    def restart(self, driver: Driver | None = None, fuse: Fuse | None = None) -> None:
+        super().restart(driver, None)
+        fuse = fuse or Fuse(0)
+        self.fuse = fuse
+        self.driver = CrashingDriver(self.backend, fuse, self._pipe[0])
+        made = {"type": "AmlCompute", "config": self._config}
+        computes.put(self.plane, "w", "cpu", made)
+        cluster = Cluster(self.plane, TARGET, MemorySite(self, fuse), AtOnce())
+        self.reconciler = Reconciler(self.plane, TARGET, cluster.driver, cluster)
+        if fuse.left:
+            assert self._database is not None
+            self._fuse_transactions(self._database, fuse)
+
+    def submit(self, **fields: Any) -> str:
+        return super().submit(**{"target": "cpu", **fields})
+
+    def nodes(self) -> list[Any]:
+        with self.plane.database.read() as connection:
+            return nodes.present(connection, TARGET)
+
+    def show(self) -> dict[str, Any]:
+        return computes.show(self.plane, "w", "cpu")
+
+    def finish(self, run_id: str) -> None:
+        """Its command ends well, wherever it was started."""
+        for attempt in self.attempts(run_id):
+            known = self.backend.attempts.get(attempt.id)
+            if known is not None and known.exit is None:
+                self.backend.end(attempt.id)

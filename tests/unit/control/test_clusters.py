@@ -1,0 +1,243 @@
+"""Clusters that breathe, on a site and a clock of our own."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from tests.unit.control.cluster_world import TARGET, ClusterWorld
+from tests.unit.control.crashing import Crash, Fuse
+from tests.unit.control.test_reconciler import Clock, clock
+from wherry.control import computes, costs
+from wherry.control.reports import report
+from wherry.core.errors import ComputeTargetException, ConflictError, UserErrorException
+from wherry.store import tables
+
+__all__ = ["clock"]
+
+
+@pytest.fixture
+def world(tmp_path: Path, clock: Clock) -> ClusterWorld:
+    return ClusterWorld(tmp_path, clock)
+
+
+def states(world: ClusterWorld) -> list[str]:
+    return sorted(node["state"] for node in world.show()["nodes"])
+
+
+def test_a_node_is_made_for_a_run_and_goes_when_nobody_wants_it(world: ClusterWorld) -> None:
+    world.tick()
+    assert world.there == {}
+    run_id = world.submit()
+    world.tick()
+    assert states(world) == ["idle"]
+    world.tick()
+    assert states(world) == ["running"]
+    assert world.show()["nodes"][0]["run_id"] == run_id
+    world.begin(run_id)
+    world.finish(run_id)
+    assert world.settle(run_id) == "Completed"
+    assert states(world) == ["idle"]
+    world.watch(120)
+    assert world.there == {}
+    assert world.show()["status"]["current_node_count"] == 0
+
+
+def test_no_more_nodes_than_the_limit_and_runs_take_turns(world: ClusterWorld) -> None:
+    made = [world.submit() for _ in range(5)]
+    for _ in range(40):
+        world.tick()
+        assert len(world.there) <= 2
+        for run_id in made:
+            world.finish(run_id)
+    assert [world.status(run_id) for run_id in made] == ["Completed"] * 5
+    assert set(world.backend.starts.values()) == {1}
+
+
+def test_a_run_gets_all_its_nodes_or_none(world: ClusterWorld) -> None:
+    first, large, small = world.submit(), world.submit(node_count=2), world.submit()
+    for _ in range(4):
+        world.tick()
+    assert [world.status(each) for each in (first, large, small)] == [
+        "Starting",
+        "Queued",
+        "Queued",
+    ]
+    world.finish(first)
+    world.settle(first)
+    for _ in range(4):
+        world.tick()
+    assert world.status(large) == "Starting"
+    members = world.attempts(large)
+    assert [(each.number, each.rank) for each in members] == [(1, 0), (1, 1)]
+    assert len({each.node_id for each in members}) == 2
+
+
+def test_higher_priority_goes_first(world: ClusterWorld) -> None:
+    computes.change(world.plane, "w", "cpu", {"config": {"max_nodes": 1}})
+    plain, urgent, late = world.submit(), world.submit(priority=5), world.submit(priority=-1)
+    order = []
+    for _ in range(30):
+        world.tick()
+        for run_id in (plain, urgent, late):
+            if world.status(run_id) == "Starting" and run_id not in order:
+                order.append(run_id)
+                world.finish(run_id)
+    assert order == [urgent, plain, late]
+
+
+def test_what_could_never_start_is_refused(world: ClusterWorld) -> None:
+    with pytest.raises(UserErrorException, match="at most 2"):
+        world.submit(node_count=3)
+    with pytest.raises(ComputeTargetException, match="did you mean 'cpu'"):
+        world.submit(target="cpuu")
+    with pytest.raises(UserErrorException, match="this target is one"):
+        world.submit(target="local", node_count=2)
+
+
+def test_a_node_that_does_not_start_is_tried_again_and_then_told_of(world: ClusterWorld) -> None:
+    world.broken = "the machine room is dark"
+    run_id = world.submit()
+    world.tick()
+    assert states(world) == ["preparing"]
+    assert "the machine room is dark" in world.show()["problem"]
+    world.watch(200)
+    assert "unusable" in states(world)
+    assert world.show()["status"]["errors"][0]["message"].endswith("the machine room is dark")
+    world.broken = ""
+    for _ in range(100):
+        world.tick(20)
+        if world.status(run_id) != "Queued":
+            break
+    assert world.status(run_id) == "Starting"
+    assert world.show()["problem"] is None
+
+
+def test_the_site_may_have_less_room_than_the_limit(world: ClusterWorld) -> None:
+    world.capacity = 1
+    made = [world.submit(), world.submit()]
+    world.watch(100)
+    assert len(world.nodes()) == 1
+    assert sorted(world.status(each) for each in made) == ["Queued", "Starting"]
+
+
+def test_minimum_nodes_are_there_without_runs(tmp_path: Path, clock: Clock) -> None:
+    world = ClusterWorld(tmp_path, clock, min_nodes=2)
+    world.watch(200)
+    assert states(world) == ["idle", "idle"]
+
+
+def test_a_stopped_cluster_starts_nothing_until_it_is_started(world: ClusterWorld) -> None:
+    computes.act(world.plane, "w", "cpu", "stop")
+    run_id = world.submit()
+    world.watch(60)
+    assert world.status(run_id) == "Queued"
+    assert world.there == {}
+    computes.act(world.plane, "w", "cpu", "start")
+    world.watch(60)
+    assert world.status(run_id) == "Starting"
+
+
+def test_deleting_with_runs_refuses_or_cancels_and_leaves_nothing(world: ClusterWorld) -> None:
+    run_id, waiting = world.submit(), world.submit(node_count=2)
+    world.watch(60)
+    assert world.status(run_id) == "Starting"
+    with pytest.raises(ConflictError, match=run_id):
+        computes.remove(world.plane, "w", "cpu", cancel=False)
+    assert not computes.remove(world.plane, "w", "cpu", cancel=True)
+    assert world.show()["provisioning_state"] == "Deleting"
+    with pytest.raises(ComputeTargetException, match="being deleted"):
+        world.submit()
+    for _ in range(10):
+        world.tick(20)
+        if computes.finish_removal(world.plane, TARGET):
+            break
+    assert computes.finish_removal(world.plane, TARGET)
+    assert world.status(run_id) == world.status(waiting) == "Canceled"
+    assert world.there == {}
+    assert world.backend.attempts == {}
+
+
+def test_costs_are_told_by_run_target_and_day(world: ClusterWorld) -> None:
+    run_id = world.submit()
+    world.tick()
+    world.tick()
+    world.clock.pass_s(36_000)
+    [line] = costs.every(world.plane, "w", "run")
+    assert line["run_id"] == run_id
+    assert line["cost"] == pytest.approx(36.0, rel=0.01)
+    world.finish(run_id)
+    world.settle(run_id)
+    world.clock.pass_s(24 * 3600)
+    world.watch(120)
+    assert world.there == {}
+    [run] = costs.every(world.plane, "w", "run")
+    [target] = costs.every(world.plane, "w", "target")
+    days = costs.every(world.plane, "w", "day")
+    assert run["cost"] == pytest.approx(36.0, rel=0.01)
+    assert target["node_seconds"] > run["node_seconds"]
+    assert sum(day["cost"] for day in days) == pytest.approx(target["cost"])
+    assert len(days) == 2
+
+
+def live(world: ClusterWorld, run_id: str) -> None:
+    """A run's life, and its node's, picking up wherever they were left."""
+    for number in range(40):
+        world.tick(5 if world.status(run_id) != "Completed" else 30)
+        if world.status(run_id) == "Completed" and not world.nodes():
+            return
+        attempts = world.attempts(run_id)
+        if attempts and attempts[0].id in world.backend.attempts and number % 2:
+            report(world.plane, attempts[0].id, {"stage": "running"})
+            world.finish(run_id)
+
+
+def test_whenever_the_server_dies_no_node_is_leaked_or_doubled(
+    tmp_path: Path, clock: Clock
+) -> None:
+    world = ClusterWorld(tmp_path, clock)
+    for point in count(1):
+        run_id = world.submit()
+        fuse = Fuse(point)
+        world.restart(fuse=fuse)
+        try:
+            live(world, run_id)
+        except Crash:
+            world.restart()
+            live(world, run_id)
+        fuse.left = 0
+        check(world, run_id)
+        if not fuse.blown:
+            break
+        world.restart()
+    assert point > 20
+    world.close()
+
+
+def check(world: ClusterWorld, run_id: str) -> None:
+    assert world.status(run_id) == "Completed"
+    assert world.there == {}
+    assert world.nodes() == []
+    assert set(world.made.values()) == {1}
+    assert set(world.backend.starts.values()) == {1}
+    assert world.backend.attempts == {}
+    [attempt] = world.attempts(run_id)
+    taken = (attempt.ended_at - attempt.created_at).total_seconds()
+    assert sum_of(world, run_id) == pytest.approx(taken)
+    assert sum_of(world, "") == pytest.approx(life_of_nodes(world))
+
+
+def sum_of(world: ClusterWorld, run_id: str) -> float:
+    query = select(func.sum(tables.costs.c.node_seconds)).where(tables.costs.c.run_id == run_id)
+    with world.plane.database.read() as connection:
+        return float(connection.execute(query).scalar() or 0)
+
+
+def life_of_nodes(world: ClusterWorld) -> float:
+    with world.plane.database.read() as connection:
+        rows: list[Any] = list(connection.execute(select(tables.nodes)))
+    return float(sum((row.removed_at - row.created_at).total_seconds() for row in rows))
