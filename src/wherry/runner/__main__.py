@@ -132,6 +132,7 @@ class _Attempt:
             self._folder.write_exit(record, handed_over=True)
             if hand_over(self._pipe, self._manifest, record, log):
                 return True
+        self._signals.on_ask = self._hurry  # before anybody can know that it has ended
         self._folder.write_exit(record)
         self._finish(record)
         return False
