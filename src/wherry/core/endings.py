@@ -60,6 +60,9 @@ def _sentence(
     if reason is Reason.RUNNER_LOST and exit is not None and exit.unstarted:
         return "its runner was killed before the command was started; nothing of it was executed"
     if reason is Reason.RUNNER_LOST:
+        known = str((exit.error or {}).get("message") or "") if exit is not None else ""
+        if known:
+            return f"{known}, and it left no exit record"
         told = f" ({detail})" if detail else ""
         return (
             "its runner ended without leaving an exit record: "
