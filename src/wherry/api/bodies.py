@@ -198,6 +198,9 @@ class Report(Body):
     pid: int | None = None
     message: Str | None = None
     log: LogPiece | None = None
+    ports: Annotated[list[Annotated[int, Field(ge=1, le=65535)]], Field(max_length=300)] | None = (
+        None
+    )
 
 
 class SnapshotFile(Body):

@@ -18,7 +18,7 @@ from wherry.core.errors import NotFoundError, UserErrorException
 from wherry.core.lifecycle import Status
 from wherry.store import runs
 
-from .deps import PlaneDep, with_body, with_whole_body
+from .deps import CallerDep, PlaneDep, with_body, with_whole_body
 from .frames import frames
 from .guard import guarded_router
 from .octets import RANGES, RAW_BODY, OctetStream
@@ -60,19 +60,23 @@ def read_file(run_id: str, path: str, request: Request, plane: PlaneDep) -> Resp
 
 
 @router.put("/runs/{run_id}/files/{path:name}", openapi_extra=RAW_BODY)
-async def write_file(run_id: str, path: str, request: Request, plane: PlaneDep) -> dict[str, Any]:
-    store = partial(files.put, plane, run_id, path)
+async def write_file(
+    run_id: str, path: str, request: Request, plane: PlaneDep, caller: CallerDep
+) -> dict[str, Any]:
+    store = partial(files.put, plane, run_id, path, attempt_id=caller.attempt_id)
     stored = await with_body(request, plane.settings.max_file_bytes, store)
     return stored.to_dict()
 
 
 @router.post("/runs/{run_id}/files/batch", openapi_extra=RAW_BODY)
-async def write_files(run_id: str, request: Request, plane: PlaneDep) -> dict[str, int]:
+async def write_files(
+    run_id: str, request: Request, plane: PlaneDep, caller: CallerDep
+) -> dict[str, int]:
     """Many small files at once, framed as ``<percent-encoded path> <size>\\n<bytes>``."""
 
     def store(body: Iterator[bytes]) -> int:
         named = ((unquote(name), chunks) for name, chunks in frames(body))
-        return len(files.put_many(plane, run_id, named))
+        return len(files.put_many(plane, run_id, named, caller.attempt_id))
 
     return {"stored": await with_body(request, plane.settings.max_file_bytes, store)}
 

@@ -157,10 +157,7 @@ def _words(text: str) -> List[str]:
     """As a shell would: an address may be quoted."""
     import shlex  # seldom needed
 
-    try:
-        return shlex.split(text)
-    except ValueError:
-        raise BuildError(f"{text!r} in the pip section has a quote that is not closed") from None
+    return shlex.split(text)
 
 
 def _path_refused(text: str, name: str) -> BuildError:

@@ -56,8 +56,7 @@ def _place(record: Dict[str, Any], node: Optional[str]) -> Dict[str, Any]:
     config = record.get("config") or {}
     if record["kind"] == "machine":
         return dict(config)
-    elsewhere = record.get("location") != "local"
-    nodes = [each for each in record.get("nodes") or [] if each.get("address") and elsewhere]
+    nodes = [each for each in record.get("nodes") or [] if each.get("address")]
     if not nodes:
         raise Usage(
             f"{record['name']} has no node on another machine now",

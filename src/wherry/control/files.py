@@ -11,23 +11,31 @@ from wherry.core.records import RunFile
 from wherry.core.snapshots import check_path
 from wherry.store import attempts, files, runs
 
-from . import run_logs
+from . import of_nodes, run_logs
+from .of_nodes import MAX_NAME_BYTES
 from .plane import Plane
 from .run_logs import STD_LOG
 
-_MAX_NAME_BYTES = 1024
 _LOG_FOLDERS = ("user_logs", "system_logs", "azureml-logs", "logs")
 _ALIASES = {"azureml-logs/70_driver_log.txt": STD_LOG, "std_log.txt": STD_LOG}
 
 
-def put(plane: Plane, run_id: str, path: str, chunks: Iterable[bytes]) -> RunFile:
-    return put_many(plane, run_id, [(path, chunks)])[0]
+def put(
+    plane: Plane, run_id: str, path: str, chunks: Iterable[bytes], attempt_id: str | None = None
+) -> RunFile:
+    return put_many(plane, run_id, [(path, chunks)], attempt_id)[0]
 
 
 def put_many(
-    plane: Plane, run_id: str, contents: Iterable[tuple[str, Iterable[bytes]]]
+    plane: Plane,
+    run_id: str,
+    contents: Iterable[tuple[str, Iterable[bytes]]],
+    attempt_id: str | None = None,
 ) -> list[RunFile]:
-    """All of them or none. Each content is read before the next is asked for."""
+    """All of them or none. Each content is read before the next is asked for.
+
+    ``attempt_id`` tells of a run on several nodes which of them it is.
+    """
     with plane.database.read() as connection:
         runs.get(connection, run_id)
     paths: list[str] = []
@@ -45,16 +53,19 @@ def put_many(
         for path, blob in zip(paths, blobs, strict=True)
     }
     with plane.write() as connection:
-        runs.get(connection, run_id, lock=True)
-        files.put_many(connection, run_id, list(stored.values()))
+        run = runs.get(connection, run_id, lock=True)
+        if run.node_count > 1 and attempt_id is not None:
+            of_nodes.put_many(connection, run_id, list(stored.values()), attempt_id)
+        else:
+            files.put_many(connection, run_id, list(stored.values()))
     plane.changed(run_id)
     return [stored[path] for path in paths]
 
 
 def _check_name(path: str) -> None:
     check_path(path)
-    if len(path.encode()) > _MAX_NAME_BYTES:
-        raise UserErrorException(f"the name of a file has at most {_MAX_NAME_BYTES} bytes")
+    if len(path.encode()) > MAX_NAME_BYTES:
+        raise UserErrorException(f"the name of a file has at most {MAX_NAME_BYTES} bytes")
 
 
 def every(plane: Plane, run_id: str) -> list[RunFile]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from base64 import b64encode
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from wherry.core.errors import WherryError
@@ -17,6 +19,9 @@ from wherry.drivers.base import Launch, Reach, Remote
 
 from . import attempt_tokens, bundle, sealing, snapshots
 from .plane import Plane
+from .rank_facts import number_of, ranks
+
+PREEMPTION_GRACE_S = 30.0
 
 
 def build(plane: Plane, run: Any, attempt_id: str, place: Placement) -> Launch:
@@ -24,8 +29,12 @@ def build(plane: Plane, run: Any, attempt_id: str, place: Placement) -> Launch:
     spec = RunSpec.stored(sealing.opened(plane.secret, run.id, run.spec))
     reach = reach_of(plane, run.target, place.node)
     names = _names(reach.server, run)
-    snapshot = _snapshot(plane, spec.snapshot_id)
-    return describe(plane, spec, run.id, attempt_id, place, names, reach, snapshot)
+    given = {
+        "snapshot": _snapshot(plane, spec.snapshot_id),
+        "attempt": number_of(run),
+        "ranks": ranks(plane, run, spec, place),
+    }
+    return describe(plane, spec, run.id, attempt_id, place, names, reach, given)
 
 
 def describe(
@@ -36,8 +45,9 @@ def describe(
     place: Placement,
     names: dict[str, str],
     reach: Reach,
-    snapshot: str = "",
+    given: Mapping[str, Any] = MappingProxyType({}),
 ) -> Launch:
+    """``given`` are more fields of the manifest."""
     manifest = Manifest(
         run_id=run_id,
         attempt_id=attempt_id,
@@ -46,12 +56,12 @@ def describe(
         server_id=plane.server_id,
         token=attempt_tokens.make(plane, attempt_id, run_id),
         snapshot_id=spec.snapshot_id,
-        snapshot=snapshot,
         argv=argv(spec, reach),
         env={**names, **_user_variables(spec), **_devices(place)},
         environment=_environment(plane, spec),
         time_limit_s=spec.max_run_duration_s,
-        grace_s=plane.settings.cancel_grace_s,
+        grace_s=_grace_s(plane, place),
+        **given,
     )
     return Launch(
         attempt_id=attempt_id,
@@ -128,6 +138,12 @@ def _environment(plane: Plane, spec: RunSpec) -> dict[str, Any] | None:
 
 def _user_variables(spec: RunSpec) -> dict[str, str]:
     return {**spec.environment.environment_variables, **spec.environment_variables}
+
+
+def _grace_s(plane: Plane, place: Placement) -> float:
+    """A node may be wanted for another run, which leaves more time than a cancel."""
+    asked = plane.settings.cancel_grace_s
+    return max(asked, PREEMPTION_GRACE_S) if place.node else asked
 
 
 def _devices(place: Placement) -> dict[str, str]:

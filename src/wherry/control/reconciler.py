@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
+from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from wherry.core.errors import (
@@ -18,6 +19,7 @@ from wherry.core.errors import (
     TargetUnavailableError,
     WherryError,
 )
+from wherry.core.gang import PREEMPTED
 from wherry.core.lifecycle import Decision, Observation, Phase, Reason, Status
 from wherry.core.placement import Placement
 from wherry.core.resources import Resources
@@ -226,7 +228,6 @@ class Reconciler:
     def _record(self) -> list[Admitted]:
         """One transaction: what was handed over, what was started, and who is next."""
         if not self._delivered and not self._unnoted and not self._anyone_queued():
-            self._admission.held_back = False  # whoever waited was canceled
             return []
         trouble, health = None, None
         try:
@@ -296,6 +297,9 @@ class Reconciler:
     def _refused(self, run_id: str, attempt_id: str, error: LaunchRefusedError) -> None:
         with self._plane.write() as connection:
             run = runs.get(connection, run_id, lock=True)
+            if run.node_count > 1:
+                self._refused_member(connection, attempt_id, error)
+                return
             refusal = Decision(Status.FAILED, Reason.LAUNCH_REFUSED)
             finish(self._plane, connection, run, refusal, detail=clean(error.message))
             now = self._plane.now()
@@ -303,6 +307,14 @@ class Reconciler:
             attempt = attempts.get(connection, attempt_id)
             if attempt.node_id is not None:
                 costs.attempt_ended(connection, run, attempt, now)
+
+    def _refused_member(
+        self, connection: Connection, attempt_id: str, error: LaunchRefusedError
+    ) -> None:
+        """One node of several: the others are to end first."""
+        record = exit_record({"setup_error": clean(error.message)})
+        changes = {"exit": dict(record.__dict__), "released_at": self._plane.now()}
+        settle(self._plane, connection, attempts.get(connection, attempt_id), changes)
 
     def _cancel_queued(self) -> None:
         """Those that were asked to end and had to queue again."""
@@ -315,10 +327,10 @@ class Reconciler:
 
     def _cancel(self, started: list[Any]) -> None:
         """First ask, and after the grace insist."""
-        wanted = [each for each in started if each.cancel_requested_at is not None]
+        wanted = [each for each in started if each.cancel_requested_at or each.stop_wanted_at]
         now = self._plane.now()
-        patience_s = self._plane.settings.cancel_grace_s + FORCE_MARGIN_S
         for attempt in wanted:
+            patience_s = self._patience_s(attempt)
             asked_s = self._plane.hearing.lasting_s(attempt.id, CANCELED)
             with self._alone(attempt.run_id, attempt.id):
                 if attempt.cancel_sent_at is None:
@@ -328,6 +340,12 @@ class Reconciler:
                     self._driver.cancel(Handle(attempt.handle), force=True)
                     if attempt.force_sent_at is None:
                         self._note(attempt.id, {"force_sent_at": now})
+
+    def _patience_s(self, attempt: Any) -> float:
+        given_s = self._plane.settings.cancel_grace_s
+        if attempt.stop_reason == PREEMPTED and attempt.cancel_requested_at is None:
+            given_s = max(given_s, launch.PREEMPTION_GRACE_S)
+        return given_s + FORCE_MARGIN_S
 
     def _look(self, started: list[Any]) -> None:
         """Ask the backend about the attempts whose runner is not heard, and settle them all."""

@@ -24,10 +24,11 @@ from .settle import finish, settle
 _MAX_NAME_BYTES = 2000
 
 
-def report(plane: Plane, attempt_id: str, fields: Mapping[str, Any]) -> dict[str, bool]:
+def report(plane: Plane, attempt_id: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Keep the runner's word and act on it at once. The reply says whether to cancel.
 
-    ``log``, a piece with its offset, is kept before the rest is done.
+    ``log``, a piece with its offset, is kept before the rest is done. Who says its ``ports`` is
+    told those of all nodes, None of one that is not ready.
     """
     changes = _changes(fields)
     log = fields.get("log")
@@ -35,6 +36,7 @@ def report(plane: Plane, attempt_id: str, fields: Mapping[str, Any]) -> dict[str
         with plane.database.read() as connection:
             run_id = attempts.get(connection, attempt_id).run_id
         append_log(plane, run_id, attempt_id, log["offset"], log["data"])
+    ports = fields.get("ports")
     with plane.write() as connection:
         attempt = attempts.get(connection, attempt_id)
         changes["heartbeat_at"] = plane.now()
@@ -43,9 +45,12 @@ def report(plane: Plane, attempt_id: str, fields: Mapping[str, Any]) -> dict[str
         if attempt.exit is not None:
             changes.pop("exit", None)
         settled = settle(plane, connection, attempt, changes)
-    if settled.status is Status.QUEUED or (settled.status and settled.status.terminal):
+        met = attempts.members(connection, attempt.run_id, attempt.number) if ports else []
+    ended = settled.status is Status.QUEUED or (settled.status and settled.status.terminal)
+    if ended or settled.others:
         plane.hint(attempt.target)
-    return {"cancel": settled.cancel_requested}
+    reply: dict[str, Any] = {"cancel": settled.cancel_requested}
+    return {**reply, "ports": [each.meeting for each in met]} if ports else reply
 
 
 def append_log(
@@ -101,6 +106,8 @@ def _changes(fields: Mapping[str, Any]) -> dict[str, Any]:
     if fields.get("stage") is not None:
         changes["stage"] = Stage(fields["stage"]).value
         changes["detail"] = clean(str(fields.get("message") or ""))
+    if fields.get("ports"):
+        changes["meeting"] = list(fields["ports"])
     if fields.get("exit") is not None:
         changes["exit"] = dict(exit_record(fields["exit"]).__dict__)
     return changes

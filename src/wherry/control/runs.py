@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection
@@ -149,9 +149,14 @@ def remove(plane: Plane, run_id: str) -> None:
             )
         ids = [row.id for row in rows]
         tries = [attempt for each in ids for attempt in attempts.of_run(connection, each)]
+        logs = [run_logs.named(plane, each, _of(tries, each)) for each in ids]
         files.remove(connection, ids)
         tracking.remove(connection, ids)
         attempts.remove(connection, ids)
         runs.remove(connection, rows)
-    for attempt in tries:
-        run_logs.remove(plane, attempt.run_id, attempt.id)
+    for where in {where for named in logs for where in named.values()}:
+        plane.logs.remove(where)
+
+
+def _of(tries: Sequence[Any], run_id: str) -> list[Any]:
+    return [each for each in tries if each.run_id == run_id]

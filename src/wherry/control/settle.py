@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -14,10 +14,7 @@ from wherry.core import endings
 from wherry.core.lifecycle import (
     Decision,
     ExitRecord,
-    Facts,
-    Phase,
     Reason,
-    Stage,
     Status,
     decide,
 )
@@ -25,15 +22,19 @@ from wherry.store import attempts, runs
 from wherry.store.runs import Change
 
 from . import costs
-from .hearing import GONE
+from .members import Members, facts
 from .plane import Plane
 
 
 class Settled(NamedTuple):
-    """The status that the run was given, if any, and whether someone wants it ended."""
+    """The status that the run was given, if any; whether someone wants this attempt to end.
+
+    ``others``: some of the run's other nodes are to end as well.
+    """
 
     status: Status | None
     cancel_requested: bool
+    others: bool = False
 
 
 def settle(
@@ -44,11 +45,13 @@ def settle(
     An attempt that has ended moves nothing any more: its run may have another one.
     """
     run = runs.get(connection, attempt.run_id, lock=True)
+    if attempt.ended_at is None and (run.node_count > 1 or attempt.stop_reason is not None):
+        return _settle_members(plane, connection, run, attempt, changes)
     cancel_requested = run.cancel_requested_at is not None
     known = SimpleNamespace(**{**attempt._mapping, **changes})
     decision = None
     if attempt.ended_at is None:
-        seen = facts(plane, known)
+        seen = facts(plane, known, run.preemptions)
         decision = decide(Status(run.status), seen, cancel_requested=cancel_requested)
     if decision is not None:
         exit = ExitRecord.parse(known.exit) if known.exit else None
@@ -62,6 +65,39 @@ def settle(
     return Settled(decision.status if decision else None, cancel_requested)
 
 
+def _settle_members(
+    plane: Plane, connection: Connection, run: Any, attempt: Any, changes: Mapping[str, Any]
+) -> Settled:
+    """The same for a run on several nodes, or one that is asked to end for another's sake."""
+    if changes:
+        attempts.change(connection, attempt.id, changes)
+    cancel_requested = run.cancel_requested_at is not None
+    members = Members(plane, connection, run, attempt, changes)
+    others = members.stop()
+    decision = _decide(run, members, cancel_requested)
+    if decision is not None:
+        detail = members.taken if decision.reason is Reason.PREEMPTED else members.detail
+        tell = members.gang.tell if decision.status is Status.FAILED else None
+        exit = members.gang.facts.exit
+        finish(plane, connection, run, decision, exit=exit, detail=detail, tell=tell)
+    if decision is not None and decision.reason is Reason.PREEMPTED:
+        runs.update_fields(connection, run, {"preemptions": run.preemptions + 1})
+    over = decision is not None and (decision.status.terminal or decision.status is Status.QUEUED)
+    for each in members.open(ended=over):
+        attempts.change(connection, each.id, {"ended_at": plane.now()})
+        if each.node_id is not None:
+            costs.attempt_ended(connection, run, each, plane.now())
+    wanted = cancel_requested or attempt.stop_wanted_at is not None
+    return Settled(decision.status if decision else None, wanted, others)
+
+
+def _decide(run: Any, members: Members, cancel_requested: bool) -> Decision | None:
+    if members.gang.preempted and not cancel_requested:
+        return Decision(Status.QUEUED, Reason.PREEMPTED)
+    seen = members.gang.facts
+    return decide(Status(run.status), seen, cancel_requested=cancel_requested)
+
+
 def finish(
     plane: Plane,
     connection: Connection,
@@ -70,8 +106,12 @@ def finish(
     *,
     exit: ExitRecord | None = None,
     detail: str = "",
+    tell: Callable[[str], str] | None = None,
 ) -> None:
-    """Move the run, tell why, and take its open children along when it ends."""
+    """Move the run, tell why, and take its open children along when it ends.
+
+    ``tell`` says whom of several nodes it is about.
+    """
     spec = run.spec or {}
     sentence, error = endings.describe(
         decision.reason,
@@ -80,6 +120,9 @@ def finish(
         limit_s=spec.get("max_run_duration_s"),
         interpreter=spec.get("environment", {}).get("interpreter_path", ""),
     )
+    if tell is not None:
+        sentence = tell(sentence)
+        error = {**error, "message": tell(str(error["message"]))} if error else error
     change = Change(decision.reason, sentence, error, *_times(plane, run, exit))
     runs.move(connection, run, decision.status, plane.now(), change)
     plane.changed(run.id)
@@ -103,15 +146,3 @@ def _times(
         for at in (exit.started_at, exit.ended_at)
     )
     return began, max(began, ended)
-
-
-def facts(plane: Plane, attempt: Any) -> Facts:
-    gone = attempt.gone_since is not None
-    return Facts(
-        number=attempt.number,
-        stage=Stage(attempt.stage) if attempt.stage else None,
-        exit=ExitRecord.parse(attempt.exit) if attempt.exit else None,
-        phase=Phase(attempt.phase),
-        gone_for_s=plane.hearing.lasting_s(attempt.id, GONE) if gone else 0.0,
-        silent_for_s=plane.hearing.silent_s(attempt.id),
-    )

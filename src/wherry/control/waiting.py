@@ -82,7 +82,8 @@ def _interactive(status: Status) -> str:
 
 def _active(connection: Connection, row: Any, status: Status) -> str:
     tries = attempts.of_run(connection, row.id)
-    trouble = tries[-1].detail if tries else ""
+    last = [each for each in tries if each.number == tries[-1].number]
+    trouble = next((each.detail for each in last if each.detail), "")
     told = f" ({trouble})" if trouble else ""
     return {
         Status.PROVISIONING: f"waiting for a node of target {name_of(row.target)!r}{told}",

@@ -19,7 +19,7 @@ def describe(
     """What is said of the end, warnings included, and the error (None for success or cancel)."""
     sentence = _sentence(reason, exit, detail, limit_s) + _remedy(reason, exit, interpreter)
     message = "; ".join([*filter(None, [sentence]), *(exit.warnings if exit is not None else ())])
-    if reason in (None, Reason.SUCCEEDED, Reason.CANCELED):
+    if reason in (None, Reason.SUCCEEDED, Reason.CANCELED, Reason.PREEMPTED):
         return message, None
     error: Dict[str, Any] = dict(exit.error) if exit is not None and exit.error else {}
     error.update(code=reason.value if reason else "Failed", message=sentence)
@@ -60,14 +60,13 @@ def _sentence(
     if reason is Reason.RUNNER_LOST and exit is not None and exit.unstarted:
         return "its runner was killed before the command was started; nothing of it was executed"
     if reason is Reason.RUNNER_LOST:
-        known = str((exit.error or {}).get("message") or "") if exit is not None else ""
-        if known:
-            return f"{known}, and it left no exit record"
         told = f" ({detail})" if detail else ""
         return (
             "its runner ended without leaving an exit record: "
             f"it was killed from outside or the machine stopped{told}"
         )
+    if reason is Reason.PREEMPTED:
+        return f"{detail} was wanted for another run; it starts again with what it has saved"
     if reason is Reason.CLIENT_LOST:
         return "the program that logged this run was not heard of again"
     return detail or "failed"

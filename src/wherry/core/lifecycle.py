@@ -57,7 +57,7 @@ TRANSITIONS: Mapping[Status, FrozenSet[Status]] = {
         {Status.QUEUED, Status.RUNNING, Status.FINALIZING, Status.NOT_RESPONDING, *_ENDS}
     ),
     Status.RUNNING: frozenset({Status.QUEUED, Status.FINALIZING, Status.NOT_RESPONDING, *_ENDS}),
-    Status.FINALIZING: frozenset({Status.NOT_RESPONDING, *_ENDS}),
+    Status.FINALIZING: frozenset({Status.QUEUED, Status.NOT_RESPONDING, *_ENDS}),
     Status.NOT_RESPONDING: frozenset(
         {
             Status.QUEUED,
@@ -104,6 +104,7 @@ class Reason(str, Enum):
     SETUP_FAILED = "SetupFailed"
     LAUNCH_REFUSED = "LaunchRefused"
     RUNNER_LOST = "RunnerLost"
+    PREEMPTED = "Preempted"
     CLIENT_LOST = "ClientLost"
     REPORTED = "Reported"
 

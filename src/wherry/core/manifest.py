@@ -21,6 +21,9 @@ class Manifest:
     in every answer of this server: what answers without it is another one. ``snapshot`` is the
     snapshot itself where it is small: a tar in base64. ``environment`` is what must be prepared
     (``core/environments.py``), with its name and version; None where an interpreter is there.
+    ``attempt`` counts the run's attempts; with the second, files of the earlier ones are brought
+    back. ``ranks``, of a distributed run: which ``node`` of it this is, the ``hosts`` and ``names``
+    of all nodes, the ``roles`` of the processes on each, the ``type`` of distribution.
     """
 
     run_id: str
@@ -36,6 +39,8 @@ class Manifest:
     environment: Optional[Dict[str, Any]] = None
     time_limit_s: Optional[float] = None
     grace_s: float = 10.0
+    attempt: int = 1
+    ranks: Optional[Dict[str, Any]] = None
     version: int = VERSION
 
     def to_dict(self) -> Dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Union
 
+from .distribution import parse as parse_distribution
 from .environments import parse as parse_environment
 from .errors import UserErrorException
 from .ids import check_name, check_run_id
@@ -12,7 +13,6 @@ from .resources import Resources
 
 MAX_RUN_DURATION_S = 30 * 24 * 3600
 MOST_NODES = 10_000
-DISTRIBUTIONS = ("pytorch", "mpi", "tensorflow")
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,7 @@ class RunSpec:
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> RunSpec:
         """A checked specification, or ``UserErrorException`` naming the field at fault."""
+        node_count = _whole("node_count", fields.get("node_count"), 1, 1, MOST_NODES)
         spec = cls(
             experiment=check_name("experiment", fields.get("experiment")),
             snapshot_id=str(fields.get("snapshot_id") or ""),
@@ -102,9 +103,9 @@ class RunSpec:
                 "environment_variables", fields.get("environment_variables")
             ),
             resources=Resources.parse(fields.get("resources")),
-            node_count=_whole("node_count", fields.get("node_count"), 1, 1, MOST_NODES),
+            node_count=node_count,
+            distribution=parse_distribution(fields.get("distribution"), node_count),
             priority=_whole("priority", fields.get("priority"), 0, -1000, 1000),
-            distribution=_distribution(fields.get("distribution")),
             max_run_duration_s=_duration(fields.get("max_run_duration_s")),
             display_name=str(fields.get("display_name") or ""),
             description=str(fields.get("description") or ""),
@@ -172,28 +173,6 @@ def _whole(name: str, value: Any, otherwise: int, least: int, most: int) -> int:
             hint=f"such as {name}: {max(otherwise, 1)}",
         )
     return value
-
-
-def _distribution(value: Any) -> Optional[Dict[str, Any]]:
-    """How the processes of a run on several nodes are started."""
-    if not value:
-        return None
-    if not isinstance(value, Mapping) or value.get("type") not in DISTRIBUTIONS:
-        raise UserErrorException(
-            f"distribution is {value!r}, which has no known type",
-            hint=f"its type is one of {', '.join(DISTRIBUTIONS)}",
-        )
-    counts = ("processes_per_node", "worker_count", "parameter_server_count")
-    for name in value:
-        if name != "type" and name not in counts:
-            raise UserErrorException(
-                f"distribution has no field {name!r}",
-                hint=f"the fields are type, {', '.join(counts)}",
-            )
-    found = {name: value[name] for name in counts if value.get(name) is not None}
-    for name, count in found.items():
-        _whole(f"distribution.{name}", count, 1, 0, MOST_NODES)
-    return {"type": value["type"], **found}
 
 
 def _duration(value: Any) -> Optional[float]:

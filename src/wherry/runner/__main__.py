@@ -15,7 +15,7 @@ from .evidence import MemoryKills
 from .folder import Folder, tell
 from .handover import hand_over
 from .light import TYPE_CHECKING, become_subreaper, signal, suppress
-from .outputs import WATCHED, Outputs, Sweeper
+from .outputs import MADE, Outputs, Sweeper
 from .preparation import AS_IT_IS, in_container, make_ready, to_be_made
 from .rescue import outlive
 from .shipping import AwayError, RejectedError, Shipper, quote
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Iterator, Optional
 
     from .container import Box
+    from .ranks import Ranks
 
 _SHORT_S = 0.1
 _NOTICED_S = 0.1
@@ -107,6 +108,15 @@ class _Attempt:
         self._sweeper = Sweeper(self._outputs)
         self._ready = AS_IT_IS
         self._box: Optional[Box] = None
+        self._ranks = self._found_ranks() if manifest.get("ranks") else None
+
+    def _found_ranks(self) -> Ranks:
+        from .ranks import Ranks
+
+        grace_s = float(self._manifest.get("grace_s", 10.0))
+        ranks = Ranks(self._manifest["ranks"], self._folder, grace_s)
+        self._courier.logs = ranks.logs()
+        return ranks
 
     def run(self) -> bool:
         """Whether all was handed over and nothing of the attempt is left with this process."""
@@ -162,6 +172,8 @@ class _Attempt:
             else:
                 os.makedirs(self._folder.work, exist_ok=True)
             self._make_watched()
+            if self._manifest.get("attempt", 1) > 1 and self._shipper.enabled:
+                self._restore()
         except OSError as error:
             raise SetupError(f"the attempt's folder cannot be used: {error}") from None
         finally:
@@ -170,6 +182,15 @@ class _Attempt:
             self._prepare_box()
         elif to_be_made(self._manifest):
             self._make_ready()
+        if self._ranks is not None:
+            self._meet(self._ranks)
+
+    def _restore(self) -> None:
+        from .restoring import Restoring
+
+        node = self._ranks.node if self._ranks is not None else 0
+        shipper, run_id = self._file_shipper, str(self._manifest["run_id"])
+        Restoring(shipper, run_id, node, self._folder.work).run(self._outputs, self._courier.say)
 
     def _make_ready(self) -> None:
         """The environment, found or made."""
@@ -182,12 +203,24 @@ class _Attempt:
         """The image of the container that the command runs in, found or made."""
         from .container import Box
 
-        self._box = Box(self._folder, self._manifest, self._courier.say, self._fetch_context)
+        say, fetch = self._courier.say, self._fetch_context
+        self._box = Box(self._folder, self._manifest, say, fetch, self._ranks)
         self._box.prepare(self._signals)
+
+    def _meet(self, ranks: Ranks) -> None:
+        """Every node goes on when all are ready; the user's own variables stay."""
+        from .meeting import meet
+
+        self._signals.on_ask = _raise_canceled
+        try:
+            meet(ranks, self._shipper, self._manifest, self._signals)
+        finally:
+            self._signals.on_ask = None
+        self._manifest["env"] = {**ranks.variables(), **(self._manifest.get("env") or {})}
 
     def _make_watched(self) -> None:
         """The folders that are kept are there for the command, as Azure ML has them."""
-        for name in WATCHED:
+        for name in MADE:
             with suppress(FileExistsError):  # whatever the snapshot has of that name
                 os.mkdir(f"{self._folder.work}/{name}")
 
@@ -248,10 +281,14 @@ class _Attempt:
         manifest, folder = self._manifest, self._folder
         inherited = {**os.environ, **self._ready.variables}
         env = command_environment(inherited, manifest, folder.path, self._library)
+        argv = self._ready.argv(manifest)
+        if self._ranks is not None:
+            os.chdir(folder.work)
+            argv = self._ranks.command(argv, env)
         self._folder.begin()
         with self._ready.shared():
             return process.start(
-                self._ready.argv(manifest),
+                argv,
                 env,
                 folder.work,
                 folder.log,
@@ -266,9 +303,10 @@ class _Attempt:
 
     def _conclude(self, command: process.Command, kills: MemoryKills) -> Dict[str, Any]:
         status = command.status or 0
+        log = self._ranks.log_that_tells() if self._ranks is not None else self._folder.log
         return conclude(
             status,
-            self._folder.end_of_log(READ_BACK) if status or command.timed_out else b"",
+            self._folder.end_of_log(READ_BACK, log) if status or command.timed_out else b"",
             self._folder.work,
             canceled=command.canceled,
             timed_out=command.timed_out,
@@ -279,6 +317,8 @@ class _Attempt:
     def _short_log(self) -> Optional[bytes]:
         """The whole log of a run that was short, quiet and left no files: all there is to send."""
         if self._pipe is None or self._courier.started or not self._shipper.enabled:
+            return None
+        if self._ranks is not None:
             return None
         if self._folder.spools() or not self._outputs.none():
             return None
@@ -334,6 +374,7 @@ def _without_start(error: Exception) -> Dict[str, Any]:
         "setup_error": None if canceled else str(error),
         "error": None if canceled else {"message": str(error)},
         "lost": False,
+        "unstarted": False,
         "warnings": [],
         "started_at": None,
         "ended_at": time.time(),

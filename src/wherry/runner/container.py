@@ -33,6 +33,8 @@ from .workspace import CanceledError, SetupError
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Mapping, Optional
 
+    from .ranks import Ranks
+
 _PAUSE_S = 5.0
 _SAID = 200
 _TROUBLE = (ContainerError, EngineError)
@@ -50,7 +52,9 @@ class Box:
         manifest: Mapping[str, Any],
         say: Callable[[str], None],
         fetch: Callable[[str, str], None],
+        ranks: Optional[Ranks] = None,
     ) -> None:
+        self._ranks = ranks
         self._folder = folder
         self._manifest = manifest
         self._say = say
@@ -182,7 +186,7 @@ class Box:
         return Request(
             attempt_id=str(self._manifest["attempt_id"]),
             image=self._image.id,
-            argv=self._argv(),
+            argv=self._argv(env),
             env=env,
             docker=self._docker,
             work=self._folder.work,
@@ -197,12 +201,14 @@ class Box:
             labels={"wherry.run": str(self._manifest["run_id"])},
         )
 
-    def _argv(self) -> List[str]:
+    def _argv(self, env: Mapping[str, str]) -> List[str]:
         program, *rest = self._manifest["argv"]
         interpreter = (self._spec.get("python") or {}).get("interpreter")
         if program == "python3" and interpreter and interpreter != "python":
             program = interpreter
-        return [program, *rest]
+        if self._ranks is None or self._ranks.count == 1:
+            return [program, *rest]
+        return self._ranks.launch([program, *rest], env, interpreter or "python3")
 
     def _not_started(self, error: Exception) -> str:
         if isinstance(error, ContainerError):

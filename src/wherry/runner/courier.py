@@ -48,6 +48,8 @@ class Courier:
         self._message = ""
         self._silent = True
         self.started = False
+        self.logs: Mapping[str, str] = {}
+        """Of more processes than one: names and paths."""
         self._exit: Optional[Dict[str, Any]] = None
         self._refused: Set[str] = set()
         self._beat_at = 0.0
@@ -132,7 +134,7 @@ class Courier:
         )
         if tail is None or LOG_NAME in self._refused:
             return False
-        if self._ship_build_log() or self._ship_spools():
+        if self._ship_build_log() or self._ship_logs() or self._ship_spools():
             return False
         fields: Dict[str, Any] = {"exit": record}
         offset, data = tail
@@ -148,8 +150,11 @@ class Courier:
 
     def _ship(self) -> int:
         """A bounded share of what is new, so that signs of life go on; what is left."""
-        built = self._ship_build_log()
-        return built + self._ship_stream(LOG_NAME, self._folder.log) + self._ship_spools()
+        before = self._ship_build_log() + self._ship_logs()
+        return before + self._ship_stream(LOG_NAME, self._folder.log) + self._ship_spools()
+
+    def _ship_logs(self) -> int:
+        return sum(self._ship_stream(name, path) for name, path in self.logs.items())
 
     def _ship_build_log(self) -> int:
         return self._ship_stream(BUILD_LOG_NAME, self._folder.build_log)
@@ -161,7 +166,7 @@ class Courier:
         if name in self._refused:
             return 0
         try:
-            if name in (LOG_NAME, BUILD_LOG_NAME):
+            if name in (LOG_NAME, BUILD_LOG_NAME) or name in self.logs:
                 return self._shipper.put_log(self._run_id, name, self._attempt_id, path, _AT_ONCE)
             return self._shipper.put_spool(self._run_id, name, path, _AT_ONCE)
         except RejectedError as error:

@@ -26,6 +26,7 @@ def _names(manifest: Mapping[str, Any], folder: str) -> Dict[str, str]:
     return {
         "WHERRY_RUN_ID": manifest["run_id"],
         "WHERRY_ATTEMPT_ID": manifest["attempt_id"],
+        "WHERRY_ATTEMPT": str(manifest.get("attempt") or 1),
         "WHERRY_SERVER": manifest["server"],
         "WHERRY_SERVER_FILE": manifest.get("server_file") or "",
         "WHERRY_RUN_TOKEN": manifest.get("token") or "",

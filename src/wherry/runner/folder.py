@@ -88,17 +88,9 @@ class Folder:
 
     def began(self) -> bool:
         """Whether the command may have been started; a power cut may have cost the proof."""
-        boot = self._boot()
+        boot = str(_read_object(f"{self.path}/started").get("identity") or "").partition(":")[0]
         same_boot = boot != "" and _identity().startswith(f"{boot}:")
         return os.path.exists(self._begun) or not same_boot
-
-    def restarted(self) -> bool:
-        """Whether the machine is known to have been started again since the first runner began."""
-        boot, now = self._boot(), _identity()
-        return bool(boot and now) and not now.startswith(f"{boot}:")
-
-    def _boot(self) -> str:
-        return str(_read_object(f"{self.path}/started").get("identity") or "").partition(":")[0]
 
     def started_at(self) -> Optional[float]:
         """When the first runner began, by its own clock."""
@@ -147,10 +139,11 @@ class Folder:
             return []
         return [(name[:-6], f"{self.spool}/{name}") for name in names if name.endswith(".jsonl")]
 
-    def end_of_log(self, count: int) -> bytes:
+    def end_of_log(self, count: int, path: str = "") -> bytes:
+        path = path or self.log
         try:
-            with open(self.log, "rb") as file:
-                file.seek(max(0, os.path.getsize(self.log) - count))
+            with open(path, "rb") as file:
+                file.seek(max(0, os.path.getsize(path) - count))
                 return file.read(count)
         except OSError:
             return b""

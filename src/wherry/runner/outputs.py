@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     Above = Tuple[Tuple[int, int], ...]
     Small = Tuple[str, str, Version, bytes]
 
-WATCHED = ("outputs", "logs")
+MADE = ("outputs", "logs")
+WATCHED = (*MADE, "checkpoints")
 RUNNER_LOG = "system_logs/runner.log"
 
 _EVERY_S = 2.0
@@ -107,6 +108,10 @@ class Outputs:
             return not any(map(_listed, [*places, self._folder.files, self._folder.runner_log]))
         except OSError:
             return False
+
+    def sent_before(self, path: str) -> None:
+        """The server has this file as it is."""
+        self._sent[path] = _version(os.stat(path))
 
     def sweep(self, *, last: bool = False) -> None:
         """Raises ``AwayError`` and a final ``RejectedError``; everything else is told."""

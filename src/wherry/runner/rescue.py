@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _SHORTEST_S = 0.1
 _LONGEST_S = 1.0
-RESTARTED = "the machine was restarted while it ran"
 
 
 def outlive(folder: Folder, manifest: Mapping[str, Any], signals: Signals) -> Dict[str, Any]:
@@ -42,7 +41,7 @@ def outlive(folder: Folder, manifest: Mapping[str, Any], signals: Signals) -> Di
         "timed_out": watch.timed_out,
         "out_of_memory": False,
         "setup_error": None,
-        "error": {"message": RESTARTED} if folder.restarted() else None,
+        "error": None,
         "lost": True,
         "unstarted": not began,
         "warnings": [],

@@ -52,6 +52,7 @@ def conclude(
         "setup_error": None,
         "error": None,
         "lost": False,
+        "unstarted": False,
         "warnings": [],
     }
     if canceled or (code == 0 and not timed_out):

@@ -82,8 +82,7 @@ def definition(spec: Any) -> Dict[str, Any]:
         "outputData": {},
         "jobName": None,
         "maxRunDurationSeconds": spec.get("max_run_duration_s"),
-        "nodeCount": spec.get("node_count") or 1,
-        "priority": spec.get("priority"),
+        "nodeCount": 1,
         "environment": _environment(environment),
         "environmentVariables": dict(spec.get("environment_variables") or {}),
         "history": {

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from ..core.errors import RunConfigurationException, UserErrorException
 from ..core.nearest import suggest
 from ..core.resources import Resources
 from .environment import Environment
 from .environment_spec import interpreter_of, is_plain, specification
+from .late import Late
 from .run_configuration import DockerConfiguration, RunConfiguration
+
+if TYPE_CHECKING:
+    from . import distributed_job
+else:
+    distributed_job = Late("distributed_job")
+
+_FRAMEWORKS = ("python", "pytorch", "tensorflow")
 
 
 class ScriptRunConfig:
@@ -26,6 +34,8 @@ class ScriptRunConfig:
     ... )
 
     ``command`` (a shell command, or a list of words) takes the place of ``script``.
+    ``distributed_job_config`` asks for many processes and nodes: a ``PyTorchConfiguration``,
+    ``MpiConfiguration`` or ``TensorflowConfiguration``.
     """
 
     def __init__(
@@ -72,8 +82,7 @@ class ScriptRunConfig:
             "environment_variables": _variables(config.environment_variables),
             "resources": _resources(config.resources),
         }
-        if _count("node_count", config.node_count, 1) != 1:
-            spec["node_count"] = _count("node_count", config.node_count, 1)
+        spec.update(_processes(config, self.distributed_job_config))
         if config.priority is not None:
             spec["priority"] = _count("priority", config.priority)
         if config.max_run_duration_seconds is not None:
@@ -142,14 +151,15 @@ def _with(config: Optional[RunConfiguration], overrides: Mapping[str, Any]) -> R
 
 def _check_supported(config: ScriptRunConfig) -> None:
     run_config = config.run_config
-    if config.distributed_job_config is not None:
-        raise _unsupported("a distributed job")
-    if str(run_config.framework).lower() != "python":
+    if str(run_config.framework).lower() not in _FRAMEWORKS:
         raise _unsupported(f"framework {run_config.framework!r}")
-    if str(run_config.communicator).lower() not in ("none", ""):
-        raise _unsupported(f"communicator {run_config.communicator!r}")
     if config.resume_from is not None:
         raise _unsupported("resume_from")
+
+
+def _processes(config: RunConfiguration, job: Any) -> Dict[str, Any]:
+    alone = config.node_count == 1 and str(config.communicator or "None").lower() == "none"
+    return {} if job is None and alone else distributed_job.asked_for(config, job)
 
 
 def _unsupported(what: str) -> RunConfigurationException:

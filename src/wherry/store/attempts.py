@@ -24,6 +24,11 @@ _OF_RUN = (
     .where(attempts.c.run_id == bindparam("of"))
     .order_by(attempts.c.number, attempts.c.rank)
 )
+_MEMBERS = (
+    select(attempts)
+    .where(attempts.c.run_id == bindparam("of"), attempts.c.number == bindparam("which"))
+    .order_by(attempts.c.rank)
+)
 _ACTIVE = (
     select(attempts)
     .where(
@@ -92,6 +97,11 @@ def get(connection: Connection, attempt_id: str) -> AttemptRow:
 
 def of_run(connection: Connection, run_id: str) -> list[AttemptRow]:
     return list(connection.execute(_OF_RUN, {"of": run_id}))
+
+
+def members(connection: Connection, run_id: str, number: int) -> list[AttemptRow]:
+    """Those of one try, in the order of their ranks."""
+    return list(connection.execute(_MEMBERS, {"of": run_id, "which": number}))
 
 
 def active(connection: Connection, target: str) -> list[AttemptRow]:

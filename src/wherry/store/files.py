@@ -20,8 +20,10 @@ _REMOVE = delete(files).where(
 )
 
 
-def put_many(connection: Connection, run_id: str, records: Sequence[RunFile]) -> None:
-    """Each in the place of what had its name; no name twice."""
+def put_many(
+    connection: Connection, run_id: str, records: Sequence[RunFile], rank: int = 0
+) -> None:
+    """Each in the place of what had its name; no name twice. ``rank`` is the node they are from."""
     if not records:
         return
     connection.execute(_REMOVE, [{"of": run_id, "called": each.path} for each in records])
@@ -32,10 +34,23 @@ def put_many(connection: Connection, run_id: str, records: Sequence[RunFile]) ->
             "digest": each.digest,
             "size_bytes": each.size,
             "modified_at": each.modified_at,
+            "rank": rank,
         }
         for each in records
     ]
     connection.execute(_ADD, rows)
+
+
+def others(
+    connection: Connection, run_id: str, paths: Sequence[str], rank: int
+) -> dict[str, tuple[int, RunFile]]:
+    """Those of these names that come from other nodes, each with the node's rank."""
+    theirs = select(files).where(files.c.run_id == run_id, files.c.rank != rank)
+    return {
+        row.path: (row.rank, _record(row))
+        for batch in batches(paths)
+        for row in connection.execute(theirs.where(files.c.path.in_(batch)))
+    }
 
 
 def find(connection: Connection, run_id: str, path: str) -> RunFile | None:

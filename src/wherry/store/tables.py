@@ -298,6 +298,8 @@ attempts = Table(
     Column("node_id", String(36)),
     Column("stop_wanted_at", Timestamp),
     Column("stop_reason", String(32)),
+    # The ports of a node of a distributed run: one to meet at, one for each process.
+    Column("meeting", JSON(none_as_null=True)),
     UniqueConstraint("run_id", "number", "rank"),
     Index("ix_attempts_target_released_at_ended_at", "target", "released_at", "ended_at"),
 )
@@ -322,6 +324,8 @@ files = Table(
     Column("digest", String(64), nullable=False, index=True),
     Column("size_bytes", BigInteger, nullable=False),
     Column("modified_at", Timestamp, nullable=False),
+    # Which node of the run it comes from.
+    Column("rank", Integer, nullable=False, server_default="0"),
 )
 
 series = Table(

@@ -32,8 +32,9 @@ class FakeServer:
 
     ``fail`` may be set to a function of (method, path) that returns a status to answer with, or
     None to go on; ``cancel`` makes every report be answered with the wish to cancel; ``pace_s``
-    passes between the pieces of a snapshot; ``server_id`` is in every answer. Use it as a context
-    manager; ``stop`` and ``start`` again keep the address and what was taken.
+    passes between the pieces of a snapshot; ``server_id`` is in every answer; ``ports`` are those
+    of the nodes that a run has met, behind the one that asks. Use it as a context manager;
+    ``stop`` and ``start`` again keep the address and what was taken.
     """
 
     token: str = "secret"
@@ -48,6 +49,7 @@ class FakeServer:
     streams: dict[str, bytearray] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     connections: int = 0
+    ports: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -115,7 +117,8 @@ class FakeServer:
                 key = f"{names[1]}/{STD_LOG}"
                 kept = self.logs.setdefault(key, bytearray())
                 _append(kept, log["offset"], b64decode(log["data"]))
-            return 200, {"cancel": self.cancel}
+            own = {"ports": [report["ports"], *self.ports]} if report.get("ports") else {}
+            return 200, {"cancel": self.cancel, **own}
         if names[0] == "snapshots" and names[1] in self.snapshots:
             return 200, self.snapshots[names[1]]
         if names[0] == "runs" and names[2] == "logs":
@@ -130,6 +133,10 @@ class FakeServer:
             stored = list(_frames(body))
             self.files.update(stored)
             return 200, {"stored": len(stored)}
+        if names[0] == "runs" and names[2:] == ["files"]:
+            return 200, {"items": [{"path": path} for path in self.files]}
+        if names[0] == "runs" and names[2] == "files" and method == "GET":
+            return 200, self.files["/".join(names[3:])]
         if names[0] == "runs" and names[2] == "files" and method == "PUT":
             self.files["/".join(names[3:])] = body
             return 200, {"path": "/".join(names[3:]), "size": len(body)}

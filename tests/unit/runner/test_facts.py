@@ -35,6 +35,7 @@ def test_the_commands_environment() -> None:
         "WHERRY_WORKSPACE": "ws",
         "WHERRY_RUN_ID": "exp_1_ab",
         "WHERRY_ATTEMPT_ID": "a1",
+        "WHERRY_ATTEMPT": "1",
         "WHERRY_SERVER": "http://127.0.0.1:8123",
         "WHERRY_SERVER_FILE": "/home/x/server.json",
         "WHERRY_RUN_TOKEN": "t0ken",

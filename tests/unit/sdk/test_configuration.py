@@ -268,8 +268,8 @@ def test_the_typo_of_the_old_documents_is_accepted() -> None:
         (lambda c: setattr(c.run_config, "node_count", "x"), "node_count is 'x'"),
         (lambda c: setattr(c.run_config, "priority", 1.5), "priority is 1.5"),
         (lambda c: setattr(c.run_config, "framework", "PySpark"), "framework 'PySpark'"),
-        (lambda c: setattr(c.run_config, "communicator", "Mpi"), "communicator 'Mpi'"),
-        (lambda c: setattr(c, "distributed_job_config", object()), "a distributed job"),
+        (lambda c: setattr(c.run_config, "communicator", "Pony"), "communicator 'Pony'"),
+        (lambda c: setattr(c, "distributed_job_config", "mpi"), "distributed_job_config is 'mpi'"),
         (lambda c: setattr(c, "resume_from", object()), "resume_from"),
     ],
 )
