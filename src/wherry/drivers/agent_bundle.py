@@ -19,7 +19,7 @@ _PARTS = (
         f"drivers/{name}"
         for name in (
             "__init__", "agent", "base", "boxes", "frames", "gpus", "inbox", "local", "machine",
-            "nursery", "processes", "reaching", "spreading",
+            "nursery", "processes", "reaching", "spreading", "warm",
         )
     ),
 )  # fmt: skip
