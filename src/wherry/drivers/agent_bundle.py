@@ -11,18 +11,6 @@ from . import agent_start, packing
 
 HOME = "~/.wherry-node"
 _PYTHONS = ("python3", *(f"python3.{minor}" for minor in range(14, 7, -1)), "python")
-_PARTS = (
-    "containers",
-    "core",
-    "runner",
-    *(
-        f"drivers/{name}"
-        for name in (
-            "__init__", "agent", "base", "boxes", "frames", "gpus", "inbox", "local", "machine",
-            "nursery", "processes", "reaching", "spreading", "warm",
-        )
-    ),
-)  # fmt: skip
 _TOO_OLD = 97
 
 # One line without quotes of the kind that it is put into, so that csh and fish take it, too.
@@ -64,4 +52,4 @@ def digest() -> str:
 
 @lru_cache(maxsize=1)
 def _sources() -> dict[str, bytes]:
-    return packing.sources(_PARTS)
+    return packing.sources(packing.needed("drivers.agent"))

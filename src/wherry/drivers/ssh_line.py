@@ -205,16 +205,21 @@ class Line:
 
     async def _keep(self) -> None:
         """Runners on the node send what they have through this connection."""
-        while not self._closed:
-            if self._link is not None:
-                await self._link.agent.lost.wait()
-                log.warning("the connection to %s was lost", self._host)
+        while self._link is not None:
+            await self._link.agent.lost.wait()
+            log.warning("the connection to %s was lost", self._host)
+            await self._reconnect()
+            log.warning("the connection to %s is there again", self._host)
+
+    async def _reconnect(self) -> None:
+        while True:
             try:
                 await self.link()
-                log.warning("the connection to %s is there again", self._host)
             except TargetUnavailableError as error:
                 log.info("%s", error.message)
                 await asyncio.sleep(self._pause_s)
+            else:
+                return
 
 
 def _who(hello: Mapping[str, Any]) -> dict[str, Any]:
