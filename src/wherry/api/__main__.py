@@ -40,7 +40,8 @@ def main() -> int:
             format="%(asctime)s %(levelname)s %(name)s: %(message)s",
             stream=sys.stderr,
         )
-        logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)
+        for talkative in ("alembic.runtime.plugins", "asyncssh"):
+            logging.getLogger(talkative).setLevel(logging.WARNING)
         return _serve(settings)
     except WherryError as error:
         return _fail(str(error))

@@ -61,6 +61,7 @@ _UNDER_PREFIX = {
     f"GET {_COMPUTE}/nodes": Who.WORKSPACE,
     f"GET {_COMPUTE}/sizes": Who.WORKSPACE,
     f"GET {_COMPUTE}/runs": Who.OWNER,
+    f"POST {_COMPUTE}/check": Who.OWNER,
     f"POST {_COMPUTE}/start": Who.OWNER,
     f"POST {_COMPUTE}/stop": Who.OWNER,
     f"POST {_COMPUTE}/restart": Who.OWNER,

@@ -88,6 +88,12 @@ def list_active_runs(
     return PlainJSON(found)
 
 
+@router.post(f"{_COMPUTE}/check")
+def check_compute(workspace: str, compute: str, plane: PlaneDep) -> dict[str, Any]:
+    """Look at it now: whether it works, what it has, or precisely what is wrong."""
+    return computes.check(plane, workspace, compute)
+
+
 @router.post(f"{_COMPUTE}/start")
 def start_compute(workspace: str, compute: str, plane: PlaneDep) -> dict[str, Any]:
     """After a stop, runs are started there again."""

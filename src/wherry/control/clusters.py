@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from wherry.core.compute_configs import site_name
 from wherry.core.errors import TargetUnavailableError
 from wherry.core.resources import Resources
@@ -9,7 +11,7 @@ from wherry.drivers.base import Driver
 from wherry.drivers.fleet import Fleet, WarmFleet
 from wherry.drivers.site_local import LocalSite
 from wherry.drivers.sites import Machine, Site
-from wherry.store import computes, nodes
+from wherry.store import computes, nodes, sites
 
 from .cluster_admission import ClusterAdmission
 from .plane import Plane
@@ -25,6 +27,7 @@ class Cluster:
         self._plane = plane
         self._target = target
         self._site = site
+        self._opened: tuple[str, datetime] | None = None
         self._drivers: dict[str, Driver] = {}
         self.scaling = Scaling(plane, target, self.site, self._forget, workers or Workers())
         self.admission = ClusterAdmission(plane, target, lambda: self.scaling.room)
@@ -35,10 +38,24 @@ class Cluster:
         if self._site is None:
             with self._plane.database.read() as connection:
                 row = computes.find(connection, self._target)
-            if row is None:
-                raise TargetUnavailableError(f"compute target {self._target} is gone")
-            self._site = open_site(self._plane, site_name(row.config["location"]))
+                if row is None:
+                    raise TargetUnavailableError(f"compute target {self._target} is gone")
+                name = site_name(row.config["location"])
+                known = sites.find(connection, name)
+            self._opened = (name, known.modified_at) if known is not None else None
+            self._site = open_site(self._plane, name)
         return self._site
+
+    def tick(self) -> None:
+        """After a look whether the site is another one by now."""
+        if self._opened is not None:
+            name, modified_at = self._opened
+            with self._plane.database.read() as connection:
+                known = sites.find(connection, name)
+            if known is None or known.modified_at != modified_at:
+                self._site = None
+                self._drivers.clear()
+        self.scaling.tick()
 
     def _fleet(self) -> Fleet:
         try:

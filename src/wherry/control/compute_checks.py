@@ -1,4 +1,4 @@
-"""What a compute target could never run, said when it is submitted."""
+"""What a cluster could never run, said when it is submitted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from wherry.core.compute_configs import CLUSTER, site_name
+from wherry.core.compute_configs import site_name
 from wherry.core.errors import WherryError
 from wherry.core.specs import RunSpec
 from wherry.core.vm_sizes import nearest
@@ -17,8 +17,6 @@ from .site_opening import open_site
 
 def refusal(plane: Plane, row: Row[Any], spec: RunSpec) -> str | None:
     """One sentence that says why not, or None."""
-    if row.kind != CLUSTER:
-        return f"it asks for {spec.node_count} nodes" if spec.node_count > 1 else None
     most = row.config["max_nodes"]
     if spec.node_count > most:
         return (

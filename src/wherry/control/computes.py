@@ -31,11 +31,13 @@ from wherry.core.vm_sizes import nearest
 from wherry.store import computes, nodes, workspaces
 from wherry.store.listing import Filter
 
-from . import compute_records, runs, sealing, sites
+from . import compute_records, machines, runs, sites
+from .compute_secrets import opened, sealed
+from .machines import CREATING, FAILED, SUCCEEDED
 from .plane import Plane
 from .site_opening import open_site
 
-SUCCEEDED, DELETING = "Succeeded", "Deleting"
+DELETING = "Deleting"
 _LISTED = 20
 
 
@@ -86,7 +88,10 @@ def put(
         with plane.write() as connection:
             workspace = workspaces.get(connection, workspace_name)
             known = computes.find(connection, key(workspace.name, name), lock=True)
-            if known is not None:
+            if known is not None and known.provisioning_state == FAILED:
+                changes = _anew(plane, known.target, made, secrets)
+                computes.change(connection, known.target, changes)
+            elif known is not None:
                 _same(plane, known, made, secrets)
             else:
                 computes.add(connection, _row(plane, workspace, name, made, secrets))
@@ -113,10 +118,23 @@ def change(
             changes["description"] = fields["description"]
         if fields.get("secrets"):
             secrets = {**opened(plane, row), **parse_secrets(fields["secrets"])}
-            changes["secrets"] = _sealed(plane, row.target, secrets)
+            changes["secrets"] = sealed(plane, row.target, secrets)
+        if row.kind == MACHINE and (changes.get("secrets") or config != row.config):
+            changes.update(provisioning_state=CREATING, provisioning_errors=[])
         computes.change(connection, row.target, changes)
     plane.computes_changed()
     return show(plane, workspace_name, name)
+
+
+def check(plane: Plane, workspace_name: str, name: str) -> dict[str, Any]:
+    """A look at the target now: whether it works, what it has, precisely what is wrong."""
+    record = show(plane, workspace_name, name)
+    if record["kind"] == MACHINE:
+        with plane.database.read() as connection:
+            row = get(connection, workspaces.get(connection, workspace_name), name)
+        return machines.check(plane, row)
+    trouble = record["problem"]
+    return {"ok": not trouble, "problem": trouble, "hint": None, "cause": None, "found": None}
 
 
 def act(plane: Plane, workspace_name: str, name: str, action: str) -> dict[str, Any]:
@@ -125,6 +143,10 @@ def act(plane: Plane, workspace_name: str, name: str, action: str) -> dict[str, 
         workspace = workspaces.get(connection, workspace_name)
         row = _changeable(connection, workspace, name)
         now = plane.now()
+        if row.kind == MACHINE:
+            raise ConflictError(
+                f"{name!r} is a machine of its own: it is not started or stopped from here"
+            )
         if action == "restart":
             _replace_idle(connection, row, now)
         stopped_at = (row.stopped_at or now) if action == "stop" else None
@@ -205,18 +227,6 @@ def active_runs(
     return runs.page(plane, workspace_name, unfinished, limit, cursor)
 
 
-def opened(plane: Plane, row: Row[Any]) -> dict[str, str]:
-    """The secrets of a target."""
-    if row.secrets is None:
-        return {}
-    found: dict[str, str] = sealing.unseal(plane.secret, f"compute {row.target}", row.secrets)
-    return found
-
-
-def _sealed(plane: Plane, target: str, secrets: Mapping[str, str]) -> str | None:
-    return sealing.seal(plane.secret, f"compute {target}", dict(secrets)) if secrets else None
-
-
 def _row(
     plane: Plane,
     workspace: Workspace,
@@ -233,13 +243,28 @@ def _row(
         "type": made["type"],
         "kind": made["kind"],
         "config": made["config"],
-        "secrets": _sealed(plane, target, secrets),
+        "secrets": sealed(plane, target, secrets),
         "tags": dict(made.get("tags") or {}),
         "description": made.get("description") or "",
-        "provisioning_state": SUCCEEDED,
+        "provisioning_state": CREATING if made["kind"] == MACHINE else SUCCEEDED,
         "provisioning_errors": [],
         "created_at": now,
         "modified_at": now,
+    }
+
+
+def _anew(
+    plane: Plane, target: str, made: Mapping[str, Any], secrets: Mapping[str, str]
+) -> dict[str, Any]:
+    """In the place of what could not be attached."""
+    return {
+        "type": made["type"],
+        "kind": made["kind"],
+        "config": made["config"],
+        "secrets": sealed(plane, target, secrets),
+        "provisioning_state": CREATING,
+        "provisioning_errors": [],
+        "modified_at": plane.now(),
     }
 
 

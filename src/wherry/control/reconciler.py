@@ -131,7 +131,7 @@ class Reconciler:
         self._try(self._look, started)
         self._try(self._sweep)
         if self._cluster is not None:
-            self._try(self._cluster.scaling.tick)
+            self._try(self._cluster.tick)
         self._tell()
         if self._trouble is not None:
             raise self._trouble

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
+from sqlalchemy import Row
+
+from wherry.core.compute_configs import HostConfig
 from wherry.core.errors import TargetUnavailableError
 from wherry.core.resources import Resources
 from wherry.core.targets import LOCAL
 from wherry.drivers.base import Health
 from wherry.drivers.site_local import LocalSite
+from wherry.drivers.site_ssh import SshSite
 from wherry.drivers.sites import Site
 from wherry.store import sites
 
+from . import sealing
+from .host_claims import HostClaims
 from .plane import Plane
 
 _KEPT_S = 60.0
@@ -26,7 +33,17 @@ def open_site(plane: Plane, name: str) -> Site:
         row = sites.find(connection, name)
     if row is None:
         raise TargetUnavailableError(f"its site {name!r} is gone", hint="make it again")
-    raise TargetUnavailableError(f"nodes of sites of kind {row.kind!r} cannot be made yet")
+    hosts = [HostConfig(**host) for host in row.config["hosts"]]
+    claims = HostClaims(plane, name)
+    return SshSite(name, hosts, secrets_of(plane, row), claims, lambda: plane.url)
+
+
+def secrets_of(plane: Plane, row: Row[Any]) -> dict[str, str]:
+    """The secrets of a site."""
+    if row.secrets is None:
+        return {}
+    found: dict[str, str] = sealing.unseal(plane.secret, f"site {row.name}", row.secrets)
+    return found
 
 
 def local_site(plane: Plane) -> LocalSite:

@@ -18,7 +18,7 @@ from wherry.store import computes, sites
 
 from . import sealing
 from .plane import Plane
-from .site_opening import open_site
+from .site_opening import open_site, secrets_of
 
 KINDS = (LOCAL, "ssh")
 
@@ -92,7 +92,7 @@ def change(plane: Plane, name: str, fields: Mapping[str, Any]) -> dict[str, Any]
         _keep_used_hosts(connection, name, config)
         changes: dict[str, Any] = {"config": config, "modified_at": plane.now()}
         if fields.get("secrets"):
-            secrets = {**opened(plane, row), **parse_secrets(fields["secrets"])}
+            secrets = {**secrets_of(plane, row), **parse_secrets(fields["secrets"])}
             changes["secrets"] = _sealed(plane, name, secrets)
         sites.change(connection, name, changes)
     return show(plane, name)
@@ -109,14 +109,6 @@ def remove(plane: Plane, name: str) -> None:
                 f"site {name!r} is used by {called}", hint="delete those compute targets first"
             )
         sites.remove(connection, name)
-
-
-def opened(plane: Plane, row: Row[Any]) -> dict[str, str]:
-    """The secrets of a site."""
-    if row.secrets is None:
-        return {}
-    found: dict[str, str] = sealing.unseal(plane.secret, f"site {row.name}", row.secrets)
-    return found
 
 
 def _sealed(plane: Plane, name: str, secrets: Mapping[str, str]) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from wherry.core.compute_configs import CLUSTER
 from wherry.core.errors import (
     ComputeTargetException,
     NotFoundError,
@@ -154,7 +155,10 @@ def check(plane: Plane, workspace_name: str, spec: RunSpec, *, dry_run: bool = F
             f"the script {spec.script!r} is not in the snapshot",
             hint="script is a path inside source_directory; an ignore file may leave it out",
         )
-    refusal = _refusal(driver, spec) if row is None else compute_checks.refusal(plane, row, spec)
+    if row is not None and row.kind == CLUSTER:
+        refusal = compute_checks.refusal(plane, row, spec)
+    else:
+        refusal = _refusal(driver, spec)
     if refusal:
         raise UserErrorException(
             f"target {spec.target!r} cannot run it: {refusal}",

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import logging
 import threading
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Row
 from sqlalchemy.exc import SQLAlchemyError
 
 from wherry.core.compute_configs import CLUSTER
-from wherry.core.errors import TargetUnavailableError
+from wherry.core.errors import TargetUnavailableError, WherryError
 from wherry.core.placement import Used, free_of
 from wherry.core.resources import Resources
 from wherry.core.targets import LOCAL
 from wherry.drivers.base import Closing
 from wherry.store import attempts, computes
 
+from . import machines
 from .clusters import Cluster
 from .computes import finish_removal
+from .machines import CREATING, SUCCEEDED
 from .plane import Plane
 from .reconciler import Reconciler
+from .workers import Workers
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +45,8 @@ class Targets:
         self._reconcilers = {
             name: Reconciler(plane, name, driver) for name, driver in self._drivers.items()
         }
+        self._known: dict[str, tuple[Any, Any]] = {}
+        self._workers = Workers()
         self._changed = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="targets", daemon=True)
@@ -79,8 +85,10 @@ class Targets:
         for target, row in rows.items():
             if row.deleting_at is not None and finish_removal(self._plane, target):
                 continue
-            if target not in self._reconcilers:
-                self._add(row)
+            if target in self._reconcilers and self._is_another(row):
+                self._drop(target)
+            if target not in self._reconcilers and self._attached(row):
+                self._add_safely(row)
         for target in set(self._reconcilers) - self._static - set(rows):
             self._drop(target)
 
@@ -93,15 +101,33 @@ class Targets:
                 log.exception("compute targets cannot be read")
             self._changed.wait(LOOK_EVERY_S)
 
+    def _add_safely(self, row: Row[Any]) -> None:
+        """What one target lacks is told on it, and keeps no other waiting."""
+        try:
+            self._add(row)
+        except WherryError as error:
+            self._plane.problems[row.target] = error.message
+
     def _add(self, row: Row[Any]) -> None:
-        if row.kind != CLUSTER:
-            return
-        cluster = Cluster(self._plane, row.target)
-        self._drivers[row.target] = cluster.driver
-        reconciler = Reconciler(self._plane, row.target, cluster.driver, cluster)
+        cluster = Cluster(self._plane, row.target) if row.kind == CLUSTER else None
+        driver = cluster.driver if cluster is not None else machines.driver(self._plane, row)
+        self._drivers[row.target] = driver
+        self._known[row.target] = (row.config, row.secrets)
+        reconciler = Reconciler(self._plane, row.target, driver, cluster)
         self._reconcilers[row.target] = reconciler
         reconciler.start()
         reconciler.hint()
+
+    def _attached(self, row: Row[Any]) -> bool:
+        """Whether the machine may be used; one that was not looked at yet is, beside this."""
+        if row.provisioning_state == CREATING:
+            self._workers.do(row.target, partial(machines.attach, self._plane, row))
+        return bool(row.kind == CLUSTER or row.provisioning_state == SUCCEEDED)
+
+    def _is_another(self, row: Row[Any]) -> bool:
+        """Whether a machine is reached in another way than its driver knows."""
+        known = self._known.get(row.target)
+        return row.kind != CLUSTER and known is not None and known != (row.config, row.secrets)
 
     def _drop(self, target: str) -> None:
         reconciler = self._reconcilers.pop(target)
@@ -109,6 +135,7 @@ class Targets:
         self._plane.problems.pop(target, None)
         if target not in self._static:
             driver = self._drivers.pop(target)
+            self._known.pop(target, None)
             if isinstance(driver, Closing):
                 driver.close()
 

@@ -89,6 +89,7 @@ class MachineConfig:
     host_key: str = ""
     jump: str = ""
     python: str = ""
+    jump_host_keys: Sequence[str] = ()
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> MachineConfig:
@@ -114,6 +115,7 @@ class HostConfig:
     gpus: Optional[int] = None
     price_per_hour: float = 0.0
     name: str = ""
+    jump_host_keys: Sequence[str] = ()
 
     @classmethod
     def parse(cls, fields: Any) -> HostConfig:
@@ -143,6 +145,9 @@ class HostConfig:
             price_per_hour=_amount("price_per_hour", given.get("price_per_hour")) or 0.0,
             name=_text("name", given.get("name")) or reached["address"],
         )
+
+    def to_dict(self) -> Dict[str, Any]:
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -229,6 +234,7 @@ def _reached(fields: Mapping[str, Any]) -> Dict[str, Any]:
         "host_key": _text("host_key", fields.get("host_key")),
         "jump": _text("jump", fields.get("jump")),
         "python": _text("python", fields.get("python")),
+        "jump_host_keys": _texts("jump_host_keys", fields.get("jump_host_keys")),
     }
 
 
@@ -273,6 +279,12 @@ def _text(name: str, value: Any) -> str:
     if not isinstance(value, str) or len(value) > _LONGEST_TEXT or "\0" in value:
         raise UserErrorException(f"{name} must be a text, not {str(value)[:100]!r}")
     return value.strip() if name not in SECRETS else value
+
+
+def _texts(name: str, value: Any) -> List[str]:
+    if value is not None and not isinstance(value, (list, tuple)):
+        raise UserErrorException(f"{name} must be a list of texts, not {str(value)[:100]!r}")
+    return [_text(name, each) for each in value or ()]
 
 
 def _priority(value: Any) -> str:

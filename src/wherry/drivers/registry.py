@@ -15,6 +15,7 @@ _BUILT_IN = {
     "memory": "wherry.drivers.memory:MemoryDriver",
     "ssh": "wherry.drivers.ssh:SshDriver",
 }
+_PREFLIGHTS = {"ssh": "wherry.drivers.ssh_preflight:preflight"}
 _EXTRAS = {"local": "server"}
 
 
@@ -31,6 +32,15 @@ def load(kind: str) -> Any:
             f"there is no driver for targets of kind {kind!r}",
             hint=f"the kinds here are {', '.join(kinds())}; others come with their own packages",
         )
+    return _imported(kind, place)
+
+
+def preflight(kind: str) -> Any:
+    """The function that looks at a machine of that kind before anything runs there."""
+    return _imported(kind, _PREFLIGHTS[kind])
+
+
+def _imported(kind: str, place: str) -> Any:
     module, _, name = place.partition(":")
     try:
         return getattr(import_module(module), name)

@@ -1,0 +1,144 @@
+"""A pool of machines that are reached by SSH: a node is one of them, taken and given back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from wherry.core.compute_configs import HostConfig
+from wherry.core.errors import TargetUnavailableError
+from wherry.core.resources import Resources
+from wherry.core.sizes import format_bytes
+from wherry.core.vm_sizes import Size
+
+from . import registry
+from .base import Driver
+from .sites import Machine
+from .ssh_host import Host
+
+Place = tuple[str, int]
+
+
+class Claims(Protocol):
+    """Who has which host: kept where all servers see it."""
+
+    def taken(self) -> Mapping[str, Mapping[str, Any]]:
+        """The configuration of the host of each node that has one."""
+        ...
+
+    def take(self, node_id: str, hosts: Sequence[HostConfig]) -> HostConfig | None:
+        """The first of these that nobody has, or the one that the node has already."""
+        ...
+
+    def give_back(self, node_id: str) -> None: ...
+
+    def pin(self, host: HostConfig, keys: Mapping[str, Any]) -> None:
+        """Keep the host keys that were found: others are refused from now on."""
+        ...
+
+
+class SshSite:
+    """``server`` is this server's address, to which a way back is made from each host."""
+
+    def __init__(
+        self,
+        name: str,
+        hosts: Sequence[HostConfig],
+        secrets: Mapping[str, str],
+        claims: Claims,
+        server: Callable[[], str],
+    ) -> None:
+        self._name = name
+        self._hosts = list(hosts)
+        self._secrets = secrets
+        self._claims = claims
+        self._server = server
+        self._failed_at: dict[Place, float] = {}
+
+    def sizes(self) -> Sequence[Size]:
+        """One for each kind of host. What is not declared counts as one CPU."""
+        return sorted({_size(host) for host in self._hosts}, key=lambda size: size.name)
+
+    def room(self, size: Size) -> int:
+        return len(self._free(size))
+
+    def make(self, node_id: str, size: Size) -> Machine:
+        fitting = [host for host in self._hosts if _size(host) == size]
+        host = self._claims.take(node_id, sorted(fitting, key=self._trouble))
+        if host is None:
+            raise TargetUnavailableError(
+                f"all hosts of size {size.name} of site {self._name!r} are in use",
+                hint="add hosts to the site, or wait until a cluster gives one back",
+            )
+        try:
+            found = registry.preflight("ssh")(self._host(host.to_dict()), server=self._server())
+        except TargetUnavailableError:
+            self._failed_at[_place(host)] = time.monotonic()
+            self._claims.give_back(node_id)
+            raise
+        self._failed_at.pop(_place(host), None)
+        if not host.host_key:
+            keys: dict[str, Any] = {
+                "host_key": found.host_key,
+                "jump_host_keys": list(found.jump_host_keys),
+            }
+            self._claims.pin(host, keys)
+            self._hosts = [replace(h, **keys) if h == host else h for h in self._hosts]
+        return _machine(host, found.resources, found.gpus, found.host_key)
+
+    def remove(self, node_id: str) -> None:
+        """Nothing of ours runs there any more; the host is the next one's."""
+        self._claims.give_back(node_id)
+
+    def machines(self) -> Mapping[str, Machine]:
+        return {
+            node_id: Machine(str(config.get("name") or config["address"]), Resources(), (), config)
+            for node_id, config in self._claims.taken().items()
+        }
+
+    def driver(self, node_id: str, machine: Machine) -> Driver:
+        del node_id
+        owned = machine.resources
+        driver: Driver = registry.load("ssh")(
+            self._host(machine.config),
+            server=self._server(),
+            cpus=owned.cpu,
+            memory_bytes=owned.memory_bytes,
+            gpus=owned.gpu,
+        )
+        return driver
+
+    def _free(self, size: Size) -> list[HostConfig]:
+        taken = {(each["address"], each["port"]) for each in self._claims.taken().values()}
+        return [h for h in self._hosts if _size(h) == size and _place(h) not in taken]
+
+    def _trouble(self, host: HostConfig) -> float:
+        """Hosts that failed come last, the one that failed last after the others."""
+        return self._failed_at.get(_place(host), 0.0)
+
+    def _host(self, config: Mapping[str, Any]) -> Host:
+        return Host.of(config, self._secrets)
+
+
+def _place(host: HostConfig) -> Place:
+    return host.address, host.port
+
+
+def _size(host: HostConfig) -> Size:
+    cpu, memory, gpu = host.cores or 1.0, host.memory_bytes or 0, host.gpus or 0
+    parts = [f"cpu{cpu:g}", *([f"mem{format_bytes(memory).replace(' ', '')}"] if memory else [])]
+    name = "-".join([*parts, *([f"gpu{gpu}"] if gpu else [])])
+    return Size(name, cpu, memory, gpu, host.price_per_hour)
+
+
+def _machine(host: HostConfig, found: Resources, gpus: Sequence[str], host_key: str) -> Machine:
+    """What was declared of a host counts, else what was found there."""
+    owned = Resources(
+        found.cpu if host.cores is None else host.cores,
+        found.memory_bytes if host.memory_bytes is None else host.memory_bytes,
+        len(gpus) if host.gpus is None else min(host.gpus, len(gpus)),
+    )
+    config = {**host.to_dict(), "host_key": host.host_key or host_key}
+    return Machine(host.name, owned, tuple(gpus[: owned.gpu]), config)
