@@ -246,3 +246,8 @@ def test_an_interpreter_of_the_users_own(root: str) -> None:
 def test_what_makes_no_sense_is_refused(root: str, python: Any, sentence: str) -> None:
     with pytest.raises(BuildError, match=sentence):
         prepare({"name": "odd", "python": python}, root)
+
+
+def test_a_quote_that_is_not_closed_is_a_sentence(root: str) -> None:
+    with pytest.raises(BuildError, match="a quote that is not closed"):
+        prepare(spec("--index-url 'http://127.0.0.1/simple", "six"), root)

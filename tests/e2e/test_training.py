@@ -5,17 +5,15 @@ The configurations are written as those documents write them.
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.e2e.conftest import REPOSITORY
 from tests.homes import Home
 from tests.podman import BASE, Podman
 from wherry import CondaDependencies, Experiment, RunConfiguration, ScriptRunConfig, Workspace
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 TRAIN = """\
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import Ridge
@@ -77,30 +75,21 @@ def in_a_container(image: str, package: str) -> RunConfiguration:
 
 
 @pytest.fixture
-def node(home: Home, podman: Podman, monkeypatch: pytest.MonkeyPatch) -> Home:
-    monkeypatch.setenv("DOCKER_HOST", podman.host)
-    monkeypatch.setenv("UV_PYTHON_DOWNLOADS", "never")
-    tools = REPOSITORY / ".tools" / "bin"
-    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
-    return home
-
-
-@pytest.fixture
-def image(node: Home, podman: Podman) -> str:
+def image(boxes: Home, podman: Podman) -> str:
     """Which trusts whom this machine trusts: its package index may be a mirror."""
     tag = "localhost/wherry-test-training:latest"
     text = f"FROM {BASE}\nENV SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt\n"
-    podman("build", "--tag", tag, "--file", "-", str(node.source), data=text.encode())
+    podman("build", "--tag", tag, "--file", "-", str(boxes.source), data=text.encode())
     return tag
 
 
-def trained(node: Home, text: str, run_config: RunConfiguration) -> dict[str, Any]:
+def trained(boxes: Home, text: str, run_config: RunConfiguration) -> dict[str, Any]:
     """The metrics."""
-    node.script(text)
+    boxes.script(text)
     ws = Workspace.create("w", exist_ok=True)
     exp = Experiment(ws, "train")
     src = ScriptRunConfig(
-        source_directory=str(node.source), script="train.py", run_config=run_config
+        source_directory=str(boxes.source), script="train.py", run_config=run_config
     )
     run = exp.submit(src)
     details = run.wait_for_completion(show_output=True)
@@ -108,21 +97,21 @@ def trained(node: Home, text: str, run_config: RunConfiguration) -> dict[str, An
     return run.get_metrics()
 
 
-def test_a_small_package_in_all_three(node: Home, image: str) -> None:
-    check_all_three(node, image, "packaging", SMALL)
+def test_a_small_package_in_all_three(boxes: Home, image: str) -> None:
+    check_all_three(boxes, image, "packaging", SMALL)
 
 
 @pytest.mark.installs
-def test_scikit_learn_in_all_three(node: Home, image: str) -> None:
-    check_all_three(node, image, "scikit-learn", TRAIN)
+def test_scikit_learn_in_all_three(boxes: Home, image: str) -> None:
+    check_all_three(boxes, image, "scikit-learn", TRAIN)
 
 
-def check_all_three(node: Home, image: str, package: str, text: str) -> None:
+def check_all_three(boxes: Home, image: str, package: str, text: str) -> None:
     """The user's interpreter has the package, a conda file asks for it, an image gets it on top."""
-    first = trained(node, text, user_managed(str(REPOSITORY / ".venv" / "bin" / "python")))
+    first = trained(boxes, text, user_managed(str(REPOSITORY / ".venv" / "bin" / "python")))
     assert first["alpha"] == [0.0, 0.25, 0.5, 0.75]
     assert len(first["mse"]) == 4
     for config in (system_managed(package), in_a_container(image, package)):
-        metrics = trained(node, text, config)
+        metrics = trained(boxes, text, config)
         assert metrics["alpha"] == first["alpha"]
         assert metrics["mse"] == pytest.approx(first["mse"], rel=1e-9)

@@ -157,7 +157,10 @@ def _words(text: str) -> List[str]:
     """As a shell would: an address may be quoted."""
     import shlex  # seldom needed
 
-    return shlex.split(text)
+    try:
+        return shlex.split(text)
+    except ValueError:
+        raise BuildError(f"{text!r} in the pip section has a quote that is not closed") from None
 
 
 def _path_refused(text: str, name: str) -> BuildError:

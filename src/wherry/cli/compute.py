@@ -6,16 +6,19 @@ from typing import Any, Optional
 
 import click
 
-from .command import Group, pass_session
+from .command import Group, completing, pass_session
 from .compute_change import attach, create, update
 from .compute_delete import delete, detach
-from .compute_path import compute_path, names_one, the_name
+from .compute_path import compute_path, names_one, site_path, the_name
 from .compute_ssh import connect_ssh
 from .compute_view import (
+    cost_columns,
     node_columns,
     shown,
+    size_columns,
     target_columns,
 )
+from .options import OneOf
 from .output import emit
 from .session import Session
 
@@ -116,7 +119,53 @@ def list_nodes(session: Session, name: Optional[str], named: Optional[str]) -> N
     )
 
 
+@compute.command(
+    "list-sizes",
+    examples=["wherry compute list-sizes", "wherry compute list-sizes --location lab"],
+)
+@click.option(
+    "--location",
+    default="local",
+    show_default=True,
+    metavar="SITE",
+    shell_complete=completing("sites"),
+    help="The site.",
+)
+@pass_session
+def list_sizes(session: Session, location: str) -> None:
+    """List the sizes that nodes of a site may have."""
+    from ..core.compute_configs import site_name
+
+    location = site_name(location)
+    emit(session, session.client.get(f"{site_path(location)}/sizes")["items"], size_columns())
+
+
 compute.add_command(connect_ssh)
+
+
+@compute.command(
+    "cost",
+    examples=[
+        "wherry compute cost",
+        "wherry compute cost --by day",
+        "wherry compute cost --by run -o json",
+    ],
+)
+@click.option(
+    "--by",
+    type=OneOf(["target", "run", "day"]),
+    default="target",
+    show_default=True,
+    metavar="WHAT",
+    help="For each target, run or day.",
+)
+@pass_session
+def cost(session: Session, by: str) -> None:
+    """Show for how long nodes were used, and what that cost at their sizes' prices."""
+    from ..sdk.client import quote
+
+    path = f"/workspaces/{quote(session.choice.name)}/costs"
+    emit(session, session.client.get(path, {"by": by})["items"], cost_columns(by))
 
 
 def _act(session: Session, name: str, what: str, told: str) -> None:

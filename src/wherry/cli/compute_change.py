@@ -46,21 +46,26 @@ def _described(function: Any) -> Any:
     return function
 
 
-def _scaled(function: Any) -> Any:
+def _scaled(least: str = "", most: str = "", idle: str = "") -> Callable[[Any], Any]:
+    """What is told of the defaults differs: a change leaves what it does not name."""
     options: Tuple[Callable[[Any], Any], ...] = (
-        whole_number_option("--min-instances", help="Nodes that are always there.  [default: 0]"),
-        whole_number_option("--max-instances", help="Nodes that there may be.  [default: 4]"),
+        whole_number_option("--min-instances", help=f"Nodes that are always there.{least}"),
+        whole_number_option("--max-instances", help=f"Nodes that there may be.{most}"),
         click.option(
             "--idle-time-before-scale-down",
             "idle",
             callback=duration_option,
             metavar="TIME",
-            help="How long a node may be idle, such as 120 or 10m.  [default: 2m]",
+            help=f"How long a node may be idle, such as 120 or 10m.{idle}",
         ),
     )
-    for option in reversed(options):
-        function = option(function)
-    return function
+
+    def add(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
 
 
 @click.command(
@@ -97,7 +102,7 @@ def _scaled(function: Any) -> Any:
     metavar="TIER",
     help="dedicated, or low_priority: its nodes may be taken away.  [default: dedicated]",
 )
-@_scaled
+@_scaled("  [default: 0]", "  [default: 4]", "  [default: 2m]")
 @_described
 @pass_session
 def create(
@@ -115,7 +120,7 @@ def create(
     max_instances: 4
     idle_time_before_scale_down: 120
 
-    With no instances at least, nothing runs while no run waits.
+    With no instances at the least, nothing runs at night: the first run has a node made.
     """
     given = {
         "name": one_name(name, named, "wherry compute create NAME"),
@@ -198,7 +203,7 @@ def attach(
     ],
 )
 @names_one("compute")
-@_scaled
+@_scaled()
 @click.option("--description", help="What it is for.")
 @click.option("--tag", "--tags", "tags", multiple=True, metavar="KEY=VALUE", help="A label.")
 @click.option(

@@ -65,7 +65,7 @@ def _leave(session: Session, record: Dict[str, Any], verb: str, yes: bool, no_wa
 
     name = str(record["name"])
     path = compute_path(session, name)
-    active = [run["id"] for run in session.client.get(f"{path}/runs")["items"]]
+    active = [run["id"] for run in session.client.get(f"{path}/runs", {"limit": 1000})["items"]]
     confirm(_question(verb, name, active), yes)
     session.client.delete(f"{path}?cancel=true")
     if active:

@@ -29,7 +29,14 @@ def names_one(noun: str) -> Callable[[Any], Any]:
 
     def add(function: Any) -> Any:
         what = completing("targets" if noun == "compute" else "sites")
-        same = click.option("-n", "--name", "named", shell_complete=what, help="The same as NAME.")
+        same = click.option(
+            "-n",
+            "--name",
+            "named",
+            metavar="NAME",
+            shell_complete=what,
+            help="The same as the argument.",
+        )
         return click.argument("name", required=False, shell_complete=what)(same(function))
 
     return add

@@ -56,7 +56,8 @@ def _place(record: Dict[str, Any], node: Optional[str]) -> Dict[str, Any]:
     config = record.get("config") or {}
     if record["kind"] == "machine":
         return dict(config)
-    nodes = [each for each in record.get("nodes") or [] if each.get("address")]
+    elsewhere = record.get("location") != "local"
+    nodes = [each for each in record.get("nodes") or [] if each.get("address") and elsewhere]
     if not nodes:
         raise Usage(
             f"{record['name']} has no node on another machine now",

@@ -49,6 +49,27 @@ def node_columns() -> List[Column]:
     ]
 
 
+def size_columns() -> List[Column]:
+    return [
+        Column("NAME", lambda row: str(row["name"])),
+        Column("CPUS", lambda row: _count(row.get("cpu")), right=True),
+        Column("MEMORY", lambda row: _bytes(row.get("memory_bytes")), right=True),
+        Column("GPUS", lambda row: _count(row.get("gpu")), right=True),
+        Column("PRICE PER HOUR", lambda row: _count(row.get("price_per_hour")), right=True),
+    ]
+
+
+def cost_columns(by: str) -> List[Column]:
+    columns = [
+        Column("NODE TIME", lambda row: show_duration(row.get("node_seconds") or 0), right=True),
+        Column("COST", lambda row: f"{row.get('cost') or 0:.2f}", right=True),
+    ]
+    if by != "target":
+        key = "run_id" if by == "run" else by
+        columns.insert(0, Column(by.upper(), lambda row: str(row.get(key) or "")))
+    return [Column("TARGET", lambda row: str(row.get("target") or "")), *columns]
+
+
 def shown(session: Session, record: Mapping[str, Any]) -> str:
     """One target: what it is, how it is, and its nodes."""
     lines = [f"{name:<13}{value}" for name, value in _facts(record) if value]

@@ -8,6 +8,7 @@ import click
 
 from .command import Group, pass_session
 from .compute_path import names_one, one_name, site_path, the_name
+from .compute_view import size_columns
 from .duration import show_time
 from .options import Existing
 from .output import emit
@@ -56,7 +57,11 @@ def _hosts(function: Any) -> Any:
 )
 @names_one("site")
 @click.option(
-    "--host", "hosts", multiple=True, metavar="[USER@]ADDRESS[:PORT]", help="May be repeated."
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="[USER@]ADDRESS[:PORT]",
+    help="One of its hosts; may be repeated.",
 )
 @_hosts
 @click.option(
@@ -122,7 +127,9 @@ def show(session: Session, name: Optional[str], named: Optional[str]) -> None:
     ],
 )
 @names_one("site")
-@click.option("--add-host", "added", multiple=True, metavar="HOST", help="May be repeated.")
+@click.option(
+    "--add-host", "added", multiple=True, metavar="HOST", help="One more; may be repeated."
+)
 @click.option(
     "--remove-host",
     "removed",
@@ -171,6 +178,15 @@ def delete(session: Session, name: Optional[str], named: Optional[str], yes: boo
     confirm(f"Delete site {which}?", yes)
     session.client.delete(site_path(which))
     session.say(f"site {which} deleted")
+
+
+@site.command("list-sizes", examples=["wherry site list-sizes lab"])
+@names_one("site")
+@pass_session
+def list_sizes(session: Session, name: Optional[str], named: Optional[str]) -> None:
+    """List the sizes that nodes of a site may have."""
+    which = the_name(name, named, "wherry site list-sizes NAME")
+    emit(session, session.client.get(f"{site_path(which)}/sizes")["items"], size_columns())
 
 
 def _secrets(options: Mapping[str, Any]) -> Dict[str, str]:

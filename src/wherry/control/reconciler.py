@@ -228,6 +228,7 @@ class Reconciler:
     def _record(self) -> list[Admitted]:
         """One transaction: what was handed over, what was started, and who is next."""
         if not self._delivered and not self._unnoted and not self._anyone_queued():
+            self._admission.held_back = False  # whoever waited was canceled
             return []
         trouble, health = None, None
         try:

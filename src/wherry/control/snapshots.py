@@ -29,8 +29,7 @@ def register(plane: Plane, workspace_name: str, files: object) -> dict[str, Any]
     """Record the tree, or say which contents are still missing."""
     entries = trees.parse_files(files)
     tree = Tree.of(entries)
-    text = tree.text()
-    snapshot_id = tree_id(text)
+    snapshot_id = tree_id(tree)
     with plane.database.read() as connection:
         workspace = workspaces.get(connection, workspace_name)
         since = snapshots.since(connection, workspace.id, snapshot_id)
@@ -40,7 +39,7 @@ def register(plane: Plane, workspace_name: str, files: object) -> dict[str, Any]
     missing = _missing(plane, entries)
     if missing:
         return {"id": snapshot_id, "missing": missing}
-    plane.blobs.put([text.encode("ascii")], expected=snapshot_id)
+    plane.blobs.put(tree.content(), expected=snapshot_id)
     with plane.write() as connection:
         _add(plane, connection, workspace, snapshot_id, tree)
     plane.recent_trees.put(snapshot_id, tree)
@@ -80,7 +79,7 @@ def register_changes(
         plane.blobs.put_many(blobs)
         return {"id": snapshot_id, "missing": missing}
     try:
-        plane.blobs.put_many([*blobs, (snapshot_id, tree.chunks())])
+        plane.blobs.put_many([*blobs, (snapshot_id, tree.content())])
     except UserErrorException:
         raise ConflictError(
             f"these changes of snapshot {base_id} do not give {snapshot_id}",

@@ -11,10 +11,11 @@ from .sizes import parse_bytes
 from .targets import LOCAL
 
 CLUSTER, MACHINE = "cluster", "machine"
-TYPES: Mapping[str, str] = {
-    "AmlCompute": CLUSTER,
-    "BatchAI": CLUSTER,
-    "VirtualMachine": MACHINE,
+# What each type of Azure's may be here. A machine that is made is a cluster of one node that stays.
+TYPES: Mapping[str, Sequence[str]] = {
+    "AmlCompute": (CLUSTER,),
+    "BatchAI": (CLUSTER,),
+    "VirtualMachine": (MACHINE, CLUSTER),
 }
 DEDICATED, LOW_PRIORITY = "dedicated", "lowpriority"
 MOST_NODES = 10_000
@@ -190,10 +191,12 @@ def kind_of(type: object, kind: object) -> str:
             f"there are no compute targets of type {type!r}{suggest(str(type), TYPES)}",
             hint=f"the types are {', '.join(TYPES)}",
         )
-    found = TYPES[str(type)]
-    if kind not in (None, "", found):
-        raise UserErrorException(f"a compute target of type {type} is a {found}, not a {kind}")
-    return found
+    kinds = TYPES[str(type)]
+    if kind and kind not in kinds:
+        raise UserErrorException(
+            f"a compute target of type {type} is a {' or a '.join(kinds)}, not a {kind}"
+        )
+    return str(kind or kinds[0])
 
 
 def parse_compute(kind: str, fields: Mapping[str, Any]) -> Dict[str, Any]:

@@ -57,19 +57,26 @@ def _sentence(
         return f"could not be started: {exit.setup_error}"
     if reason is Reason.LAUNCH_REFUSED:
         return f"the target refused to start it: {detail}"
-    if reason is Reason.RUNNER_LOST and exit is not None and exit.unstarted:
-        return "its runner was killed before the command was started; nothing of it was executed"
     if reason is Reason.RUNNER_LOST:
-        told = f" ({detail})" if detail else ""
-        return (
-            "its runner ended without leaving an exit record: "
-            f"it was killed from outside or the machine stopped{told}"
-        )
+        return _lost(exit, detail)
     if reason is Reason.PREEMPTED:
         return f"{detail} was wanted for another run; it starts again with what it has saved"
     if reason is Reason.CLIENT_LOST:
         return "the program that logged this run was not heard of again"
     return detail or "failed"
+
+
+def _lost(exit: Optional[ExitRecord], detail: str) -> str:
+    if exit is not None and exit.unstarted:
+        return "its runner was killed before the command was started; nothing of it was executed"
+    known = str((exit.error or {}).get("message") or "") if exit is not None else ""
+    if known:
+        return f"{known}, and it left no exit record"
+    told = f" ({detail})" if detail else ""
+    return (
+        "its runner ended without leaving an exit record: "
+        f"it was killed from outside or the machine stopped{told}"
+    )
 
 
 def _remedy(reason: Optional[Reason], exit: Optional[ExitRecord], interpreter: str) -> str:

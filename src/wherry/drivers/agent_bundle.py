@@ -26,14 +26,14 @@ _CODE = (
 )
 
 
-def command(python: str = "", home: str = HOME) -> str:
+def command(python: str = "") -> str:
     """Tries ``python``, or every name that a Python may have."""
     code = _CODE.format(oldest=agent_start.OLDEST, too_old=_TOO_OLD)
     script = _SCRIPT.format(
         pythons=shlex.quote(python) if python else " ".join(_PYTHONS),
         code=code,
         text=b64encode(Path(agent_start.__file__).read_bytes()).decode(),
-        arguments=f"{digest()} {shlex.quote(home)}",
+        arguments=f"{digest()} {HOME}",
         too_old=_TOO_OLD,
         none_found=agent_start.NONE_FOUND,
     )

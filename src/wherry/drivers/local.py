@@ -271,7 +271,16 @@ def _seen(folder: Path) -> Observation:
     record = _read_json(folder / "exit.json")
     if record is not None:
         return Observation(Phase.EXITED, ExitRecord.parse(record))
+    if _restarted(folder):
+        return Observation(Phase.GONE, detail="the machine was restarted while it ran")
     return Observation(Phase.GONE, detail=_tail(folder / "runner.log"))
+
+
+def _restarted(folder: Path) -> bool:
+    """Whether the machine is known to have been started again since its runner was."""
+    identity = str((_read_json(folder / "started") or {}).get("identity") or "")
+    boot, colon, _ = identity.partition(":")
+    return bool(colon) and boot != processes.boot_id()
 
 
 def _filled(argv: Sequence[str], folder: Path | str) -> list[str]:

@@ -37,7 +37,13 @@ def identity(pid: int, *, ended: bool = False) -> str | None:
         return None
     if fields[0] in (b"Z", b"X") and not ended:
         return None
-    return f"{_boot_id()}:{fields[19].decode()}"
+    return f"{boot_id()}:{fields[19].decode()}"
+
+
+@lru_cache(maxsize=1)
+def boot_id() -> str:
+    """What is another after every start of this machine (Linux)."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def marked() -> dict[str, list[int]]:
@@ -121,11 +127,6 @@ def _attempt_of(pid: int) -> str | None:
         except (psutil.Error, OSError):
             return None
     return tree.mark_of(pid) or None
-
-
-@lru_cache(maxsize=1)
-def _boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 _children: set[int] = set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping
@@ -15,6 +16,9 @@ from .ssh_host import Host
 from .ssh_line import Line
 
 T = TypeVar("T")
+
+# It tells every step of every connection, with the whole command.
+logging.getLogger("asyncssh").setLevel(logging.WARNING)
 
 
 class Loop:

@@ -88,9 +88,17 @@ class Folder:
 
     def began(self) -> bool:
         """Whether the command may have been started; a power cut may have cost the proof."""
-        boot = str(_read_object(f"{self.path}/started").get("identity") or "").partition(":")[0]
+        boot = self._boot()
         same_boot = boot != "" and _identity().startswith(f"{boot}:")
         return os.path.exists(self._begun) or not same_boot
+
+    def restarted(self) -> bool:
+        """Whether the machine is known to have been started again since the first runner began."""
+        boot, now = self._boot(), _identity()
+        return bool(boot and now) and not now.startswith(f"{boot}:")
+
+    def _boot(self) -> str:
+        return str(_read_object(f"{self.path}/started").get("identity") or "").partition(":")[0]
 
     def started_at(self) -> Optional[float]:
         """When the first runner began, by its own clock."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _SHORTEST_S = 0.1
 _LONGEST_S = 1.0
+RESTARTED = "the machine was restarted while it ran"
 
 
 def outlive(folder: Folder, manifest: Mapping[str, Any], signals: Signals) -> Dict[str, Any]:
@@ -41,7 +42,7 @@ def outlive(folder: Folder, manifest: Mapping[str, Any], signals: Signals) -> Di
         "timed_out": watch.timed_out,
         "out_of_memory": False,
         "setup_error": None,
-        "error": None,
+        "error": {"message": RESTARTED} if folder.restarted() else None,
         "lost": True,
         "unstarted": not began,
         "warnings": [],

@@ -82,7 +82,8 @@ def definition(spec: Any) -> Dict[str, Any]:
         "outputData": {},
         "jobName": None,
         "maxRunDurationSeconds": spec.get("max_run_duration_s"),
-        "nodeCount": 1,
+        "nodeCount": spec.get("node_count") or 1,
+        "priority": spec.get("priority"),
         "environment": _environment(environment),
         "environmentVariables": dict(spec.get("environment_variables") or {}),
         "history": {

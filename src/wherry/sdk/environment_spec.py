@@ -190,6 +190,10 @@ def _context(context: wherry.DockerBuildContext) -> Dict[str, Any]:
             hint="dockerfile_path is counted from the context's folder",
         )
     text = read_file(path, "a Dockerfile")
+    if not text.strip():
+        raise UserErrorException(
+            f"{path} is empty", hint="a Dockerfile begins with FROM and the name of an image"
+        )
     return {"image": None, "dockerfile": text, "context": _FOLDER + folder}
 
 

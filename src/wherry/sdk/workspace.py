@@ -259,6 +259,15 @@ class Workspace:
         every = compute_target.ComputeTarget.list(self)
         return compute_target.ComputeTargets(every)
 
+    def get_default_compute_target(self, type: str = "CPU") -> Any:
+        """The target ``cpu-cluster`` or, for ``"GPU"``, ``gpu-cluster``; else None."""
+        names = {"CPU": DEFAULT_CPU_CLUSTER_NAME, "GPU": DEFAULT_GPU_CLUSTER_NAME}
+        if str(type).upper() not in names:
+            raise UserErrorException(
+                f"there is no default target of type {type!r}", hint="the types are CPU and GPU"
+            )
+        return self.compute_targets.get(names[str(type).upper()])
+
     def list_targets(self) -> List[Dict[str, Any]]:
         """The records of the compute targets, with their nodes."""
         items: List[Dict[str, Any]] = self._client.get(f"{self._path}/computes")["items"]

@@ -293,6 +293,17 @@ def test_names_are_completed(wherry: Wherry, client: Client) -> None:
     assert [item.value for item in candidates.find("sites", Session(client), "l")] == ["local"]
 
 
+def test_sizes_and_costs(wherry: Wherry) -> None:
+    head, *rows = wherry("compute", "list-sizes").out.splitlines()
+    assert head.split() == ["NAME", "CPUS", "MEMORY", "GPUS", "PRICE", "PER", "HOUR"]
+    assert rows[0].startswith("local-1")
+    everywhere = wherry("compute", "list-sizes", "--location", "eastus", "-o", "json")
+    assert data(everywhere) == data(wherry("site", "list-sizes", "local", "-o", "json"))
+    assert wherry("compute", "cost").out == "TARGET  NODE TIME  COST\n"
+    assert wherry("compute", "cost", "--by", "day").out.split()[:2] == ["TARGET", "DAY"]
+    assert data(wherry("compute", "cost", "--by", "run", "-o", "json")) == []
+
+
 @pytest.mark.parametrize(
     ("text", "parts"),
     [

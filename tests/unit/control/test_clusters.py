@@ -162,6 +162,17 @@ def test_deleting_with_runs_refuses_or_cancels_and_leaves_nothing(world: Cluster
     assert world.backend.attempts == {}
 
 
+def test_a_cluster_is_soon_away_though_runs_waited_for_it(world: ClusterWorld) -> None:
+    run_id = world.submit()
+    world.submit(node_count=2)
+    world.watch(60)
+    computes.remove(world.plane, "w", "cpu", cancel=True)
+    world.finish(run_id)
+    for _ in range(15):
+        world.tick(2)
+    assert computes.finish_removal(world.plane, TARGET)
+
+
 def test_costs_are_told_by_run_target_and_day(world: ClusterWorld) -> None:
     run_id = world.submit()
     world.tick()

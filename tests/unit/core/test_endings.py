@@ -31,6 +31,11 @@ PYTHON = {"exception": "ValueError: no", "file": "train.py", "line": 7, "tail": 
             "could not be started: no python",
         ),
         (Reason.RUNNER_LOST, None, "without leaving an exit record"),
+        (
+            Reason.RUNNER_LOST,
+            ExitRecord(lost=True, error={"message": "the machine was restarted while it ran"}),
+            "the machine was restarted while it ran, and it left no exit record",
+        ),
     ],
 )
 def test_the_sentence_names_the_cause(

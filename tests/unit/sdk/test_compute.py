@@ -121,6 +121,15 @@ def test_a_cluster_is_made_waited_for_and_changed(
     assert [size["name"] for size in AmlCompute.supported_vmsizes(workspace)] == ["local-2"]
 
 
+def test_default_targets(workspace: Workspace) -> None:
+    assert workspace.get_default_compute_target("CPU") is None
+    made = cluster(workspace, workspace.DEFAULT_CPU_CLUSTER_NAME)
+    assert workspace.get_default_compute_target("cpu") == made
+    assert workspace.get_default_compute_target("GPU") is None
+    with pytest.raises(UserErrorException, match="no default target of type 'TPU'"):
+        workspace.get_default_compute_target("TPU")
+
+
 def test_the_status_of_both_eras(workspace: Workspace, fake: FakeServer) -> None:
     made = cluster(workspace, vm_priority="lowpriority")
     set_nodes(fake.computes["cpu-cluster"], idle=1, running=1)

@@ -6,6 +6,8 @@ from typing import Any, Dict, List, Mapping, Optional
 
 import wherry  # the lazy surface: see run.py
 
+from ...core.compute_configs import site_name
+from ..client import quote
 from . import waiting
 from .configuration import whole
 from .status import AmlComputeStatus, ScaleSettings
@@ -111,7 +113,7 @@ class Cluster(ComputeTarget):
         >>> [size["name"] for size in AmlCompute.supported_vmsizes(ws)]
         ['local-1', 'local-2', 'local-4']
         """
-        from_site = f"/sites/{location or 'local'}/sizes"
+        from_site = f"/sites/{quote(site_name(location or ''))}/sizes"
         return [_size(each) for each in workspace._client.get(from_site)["items"]]
 
     def _ready_nodes(self) -> int:

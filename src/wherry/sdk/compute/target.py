@@ -7,15 +7,15 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Type,
 import wherry  # the lazy surface: see run.py
 
 from ...core.errors import ComputeTargetException, NotFoundError, UserErrorException
-from ...core.ids import check_name
 from ...core.nearest import suggest
 from ...core.resources import Resources
+from ...core.targets import check_compute_name
 from .. import display
 from ..client import quote
 from ..console import say
 from . import waiting
 
-RESERVED = ("amlcompute", "containerinstance", "local")
+_PAGE = 200
 
 T = TypeVar("T", bound="ComputeTarget")
 
@@ -211,9 +211,16 @@ class ComputeTarget:
     ) -> Iterator[wherry.Run]:
         """The runs that wait for it or run on it."""
         wanted = {"type": type, "tags": tags, "properties": properties, "status": status}
-        for record in self._get("runs"):
-            if _fits(record, wanted):
-                yield self.workspace._run(record)
+        cursor = None
+        while True:
+            asked = {"limit": _PAGE, "cursor": cursor}
+            page = self.workspace._client.get(f"{self._path}/runs", asked)
+            for record in page["items"]:
+                if _fits(record, wanted):
+                    yield self.workspace._run(record)
+            cursor = page.get("next_cursor")
+            if not cursor:
+                return
 
     def wait_for_completion(
         self, show_output: bool = False, is_delete_operation: bool = False
@@ -301,16 +308,6 @@ class ComputeTargets(Dict[str, ComputeTarget]):
         return self
 
 
-def check_target_name(name: object) -> str:
-    """The name for a new target."""
-    if str(name).lower() in RESERVED:
-        raise UserErrorException(
-            f"a compute target cannot be called {name!r}: {', '.join(RESERVED)} are reserved",
-            hint="choose another name, such as cpu-cluster",
-        )
-    return check_name("compute target", name)
-
-
 def told(record: Dict[str, Any]) -> Dict[str, Any]:
     """The record, with what the server has to say about the request said."""
     for notice in record.pop("notices", None) or []:
@@ -328,7 +325,7 @@ def _put(workspace: wherry.Workspace, name: str, config: Any, form: str) -> Comp
             if wanted == "provisioning"
             else "RemoteCompute.attach_configuration(...) makes one",
         )
-    path = f"{workspace._path}/computes/{quote(check_target_name(name))}"
+    path = f"{workspace._path}/computes/{quote(check_compute_name(workspace.name, name))}"
     record = told(workspace._client.request("PUT", path, json=describe()))
     return ComputeTarget(workspace, _record=record)
 
