@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 export UV_PYTHON_DOWNLOADS ?= never
 
-.PHONY: help setup system demo test check format containers ssh attack fuzz drills chaos installs bench clean
+.PHONY: help setup system demo test check format containers ssh torch attack fuzz drills chaos installs bench clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -44,6 +44,9 @@ containers: setup system  ## the driver contract with every command in a contain
 
 ssh: setup system  ## nodes over SSH: the driver contract on an old Python, faults that take their time
 	@.venv/bin/python -m pytest -q -m ssh --timeout 600 tests/ssh
+
+torch: setup system  ## PyTorch's own processes on two nodes; the first time it is installed
+	@.venv/bin/python -m pytest -q -m torch --timeout 600 tests/e2e
 
 drills: setup  ## processes die, disks fill, networks break; in a few minutes
 	@.venv/bin/python -m pytest -q -m chaos --timeout 600 tests/chaos

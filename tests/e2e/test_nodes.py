@@ -1,0 +1,129 @@
+"""Runs on two nodes of a cluster of this machine: they meet, fail together, and are preempted."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.homes import Home, wait_until
+from wherry import MpiConfiguration, PyTorchConfiguration, Run, Workspace
+from wherry.compute import AmlCompute, ComputeTarget
+
+pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two nodes, two cores")
+
+
+@pytest.fixture
+def cluster(home: Home) -> ComputeTarget:
+    wanted = AmlCompute.provisioning_configuration(vm_size="local-1", max_nodes=2)
+    return ComputeTarget.create(Workspace.create("w", exist_ok=True), "duo", wanted)
+
+
+# Every process but the first sends its rank to where all meet.
+MEET = """
+import os, socket, sys, time
+from wherry import Run
+
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+total = 0
+if rank == 0:
+    with socket.create_server(place) as server:
+        for _ in range(world - 1):
+            with server.accept()[0] as peer:
+                total += int(peer.recv(100))
+else:
+    while True:
+        try:
+            with socket.create_connection(place) as peer:
+                peer.sendall(str(rank).encode())
+            break
+        except OSError:
+            time.sleep(0.05)
+print("rank", rank, "of", world, "total", total, flush=True)
+Run.get_context().log(f"rank_{rank}", rank)
+for name in (f"rank_{rank}.txt", "same.txt"):
+    open(f"outputs/{name}", "w").write(str(rank))
+if "--fail" in sys.argv:
+    sys.exit(5) if rank == 1 else time.sleep(600)
+"""
+
+
+def read(run: Run, name: str, folder: Path) -> str:
+    run.download_file(name, str(folder / "read"))
+    return (folder / "read").read_text()
+
+
+def test_processes_of_two_nodes_work_together(
+    home: Home, cluster: ComputeTarget, tmp_path: Path
+) -> None:
+    job = MpiConfiguration(process_count_per_node=2, node_count=2)
+    run = home.submit(MEET, compute_target=cluster, distributed_job_config=job)
+    assert run.wait_for_completion()["status"] == "Completed"
+    logs = {
+        f"user_logs/std_log_process_{rank}.txt": f"rank {rank} of 4 total {0 if rank else 6}\n"
+        for rank in range(4)
+    }
+    logs["user_logs/std_log.txt"] = logs["user_logs/std_log_process_0.txt"]
+    assert {name: read(run, name, tmp_path) for name in logs} == logs
+    assert run.get_metrics() == {f"rank_{rank}": rank for rank in range(4)}
+    outputs = {name for name in run.get_file_names() if "outputs/" in name}
+    ranks = {f"outputs/rank_{rank}.txt" for rank in range(4)}
+    assert outputs == {*ranks, "outputs/same.txt", "node_1/outputs/same.txt"}
+    assert read(run, "outputs/same.txt", tmp_path) in ("0", "1")
+
+
+def test_one_node_that_fails_ends_the_run_and_is_named(home: Home, cluster: ComputeTarget) -> None:
+    job = PyTorchConfiguration(node_count=2)
+    run = home.submit(MEET, "--fail", compute_target=cluster, distributed_job_config=job)
+    details = run.wait_for_completion(raise_on_error=False)
+    assert details["status"] == "Failed"
+    assert details["error"]["message"].startswith("node 1 (")
+    assert details["error"]["message"].endswith(") exited with code 5")
+    wait_until(lambda: not home.running("train.py"))
+
+
+# It saves what it has when it is asked to end, and goes on from there.
+RESUMES = """
+import os, pathlib, signal, sys, time
+
+saved = pathlib.Path("checkpoints/step.txt")
+if saved.exists():
+    told = pathlib.Path("outputs/first.txt").read_text()
+    print("attempt", os.environ["WHERRY_ATTEMPT"], "goes on at", saved.read_text(), told)
+    sys.exit()
+
+def save(*_):
+    saved.parent.mkdir()
+    saved.write_text("7")
+    sys.exit()
+
+signal.signal(signal.SIGTERM, save)
+pathlib.Path("outputs/first.txt").write_text("of the first")
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_preempted_run_goes_on_where_it_was(
+    home: Home, cluster: ComputeTarget, tmp_path: Path
+) -> None:
+    run = home.submit(RESUMES, compute_target=cluster)
+    wait_until(lambda: "user_logs/std_log.txt" in run.get_file_names())
+    wait_until(lambda: read(run, "user_logs/std_log.txt", tmp_path) == "ready\n")
+    preempt(home)
+    assert run.wait_for_completion()["status"] == "Completed"
+    told = read(run, "user_logs/std_log.txt", tmp_path)
+    assert told == "attempt 2 goes on at 7 of the first\n"
+    assert read(run, "user_logs/attempt_1/std_log.txt", tmp_path) == "ready\n"
+
+
+def preempt(home: Home) -> None:
+    """The node is wanted for another run."""
+    with sqlite3.connect(home.home / "wherry.db", timeout=60) as database:
+        wanted = int(time.time() * 1e6), "Preempted"
+        database.execute("UPDATE attempts SET stop_wanted_at = ?, stop_reason = ?", wanted)
+    database.close()
