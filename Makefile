@@ -46,7 +46,7 @@ ssh: setup system  ## nodes over SSH: the driver contract on an old Python, faul
 	@.venv/bin/python -m pytest -q -m ssh --timeout 600 tests/ssh
 
 torch: setup system  ## PyTorch's own processes on two nodes; the first time it is installed
-	@.venv/bin/python -m pytest -q -m torch --timeout 600 tests/e2e
+	@.venv/bin/python -m pytest -q -m torch --timeout 600 tests/e2e tests/ssh
 
 drills: setup  ## processes die, disks fill, networks break; in a few minutes
 	@.venv/bin/python -m pytest -q -m chaos --timeout 600 tests/chaos

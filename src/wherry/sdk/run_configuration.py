@@ -66,9 +66,9 @@ class RunConfiguration(Section):
     >>> config.environment.python.interpreter_path = "/opt/torch/bin/python"
     >>> config.resources = Resources(cpu=2, gpu=1)
 
-    An attribute that does not exist is refused. Sections for Azure ML's own targets
-    (``amlcompute``, ``mpi``, ``hdi``, ...) are kept, saved and loaded; Wherry's targets have no use
-    for them.
+    An attribute that does not exist is refused. ``communicator`` says which of ``mpi``, ``pytorch``
+    and ``tensorflow`` counts, if any. Sections for Azure ML's own targets (``amlcompute``, ``hdi``,
+    ...) are kept, saved and loaded; Wherry's targets have no use for them.
     """
 
     amlcompute = Part()
