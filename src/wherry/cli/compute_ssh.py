@@ -39,16 +39,15 @@ def connect_ssh(
     """Open a shell on a node, or run a command there, with the ssh of this machine.
 
     You log in as yourself, with your own keys; the server's stay with it. The node must show the
-    host key that the server knows.
+    host key that the server knows. The exit code is that of ssh.
     """
     if named and name:
         command, name = (name, *command), None
     which = the_name(name, named, "wherry compute connect-ssh NAME")
     record = session.client.get(compute_path(session, which))
-    place = _place(record, node)
-    code = _call(place, key, list(command))
+    code = _call(_place(record, node), key, list(command))
     if code:
-        raise Failure(f"ssh to {place['address']} ended with exit code {code}")
+        raise click.exceptions.Exit(code)  # ssh has said why, or the command has
 
 
 def _place(record: Dict[str, Any], node: Optional[str]) -> Dict[str, Any]:

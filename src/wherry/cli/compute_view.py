@@ -93,7 +93,7 @@ def nodes_of(record: Mapping[str, Any]) -> str:
     """``2 of 0-4``: how many there are, between how many there may be."""
     status = record.get("status")
     if not status:
-        return str(len(record.get("nodes") or []))
+        return "1"
     scale = status.get("scale_settings") or {}
     least, most = scale.get("min_nodes", 0), scale.get("max_nodes", 0)
     limits = str(most) if least == most else f"{least}-{most}"
@@ -101,10 +101,10 @@ def nodes_of(record: Mapping[str, Any]) -> str:
 
 
 def free_of(record: Mapping[str, Any], what: str) -> str:
-    free = record.get("free")
-    if not free:
+    free, nodes = record.get("free"), record.get("nodes")
+    if not free or not nodes:
         return ""
-    total = sum(node.get(what) or 0 for node in record.get("nodes") or [])
+    total = sum(node.get(what) or 0 for node in nodes)
     show = _bytes if what == "memory_bytes" else _count
     return f"{show(free.get(what))} of {show(total)}"
 

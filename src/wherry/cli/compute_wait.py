@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, Mapping
 
 from ..core.errors import ComputeTargetException, NotFoundError
 from .compute_path import compute_path
@@ -54,19 +54,19 @@ def _is_ready(record: Mapping[str, Any]) -> bool:
 
 
 def _check(record: Mapping[str, Any]) -> None:
-    name = record["name"]
     if record.get("provisioning_state") in ("Failed", "Canceled"):
-        raise _failed(name, _sentences(record.get("provisioning_errors")), record.get("problem"))
+        raise _failed(record, _sentences(record.get("provisioning_errors")))
     errors = (record.get("status") or {}).get("errors")
     if errors and _usable(record) < _least(record):
-        raise _failed(name, _sentences(errors), record.get("problem"))
+        raise _failed(record, _sentences(errors))
 
 
-def _failed(name: Any, errors: str, problem: Optional[str]) -> ComputeTargetException:
-    return ComputeTargetException(
-        f"compute target {name} cannot be used: {errors or problem or 'no reason was given'}",
-        hint=f"wherry compute show {name} says how it is now",
-    )
+def _failed(record: Mapping[str, Any], errors: str) -> ComputeTargetException:
+    name, why = record["name"], errors or record.get("problem") or "no reason was given"
+    hint = f"wherry compute show {name} says how it is now"
+    if record.get("kind") == "machine":
+        hint = f"attach it again when that is mended, or forget it: wherry compute detach {name}"
+    return ComputeTargetException(f"compute target {name} cannot be used: {why}", hint=hint)
 
 
 def _sentences(errors: Any) -> str:

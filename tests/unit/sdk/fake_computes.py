@@ -177,7 +177,9 @@ def _act(call: _Call) -> Any:
     record, what = _one(call), call.match[2]
     call.fake.acts.append((record["name"], what, call.json))
     if what == "check":
-        return {"findings": {"python": "/usr/bin/python3", "version": "3.11.2", "cpu": 8.0}}
+        wrong = record["problem"]
+        found = None if wrong else {"python": "/usr/bin/python3", "version": "3.11.2"}
+        return {"ok": not wrong, "problem": wrong, "hint": "mend it", "cause": None, "found": found}
     return record
 
 

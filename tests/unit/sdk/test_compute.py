@@ -374,7 +374,10 @@ def test_a_machine_is_attached_as_in_the_first_versions(
     assert "geheim" not in f"{made.serialize()} {made!r}"
     assert (made.type, made.is_attached, made.get_status()) == ("VirtualMachine", True, "Succeeded")
     assert (made.address, made.ssh_port, made.username) == ("node1.lab", 22, "me")
-    assert made.check()["findings"]["version"] == "3.11.2"
+    assert made.check()["version"] == "3.11.2"
+    fake.computes["attach-dsvm"]["problem"] = "nothing listens at port 22"
+    with pytest.raises(ComputeTargetException, match="nothing listens at port 22"):
+        made.check()
     with pytest.raises(ComputeTargetException, match="stay with the server"):
         made.get_credentials()
     made.detach()

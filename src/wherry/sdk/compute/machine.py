@@ -167,8 +167,14 @@ class RemoteCompute(ComputeTarget):
         )
 
     def check(self) -> Dict[str, Any]:
-        """Look whether it can be used, and what it has: Python, CPUs, memory, GPUs, disk."""
-        found: Dict[str, Any] = self._post("check")
+        """Look at it now, and say what it has: Python, CPUs, memory, GPUs, disk, clock.
+
+        Where it cannot be used, ``ComputeTargetException`` says precisely what is wrong.
+        """
+        answer = self._post("check")
+        if not answer["ok"]:
+            raise ComputeTargetException(answer["problem"], hint=answer.get("hint"))
+        found: Dict[str, Any] = answer["found"]
         return found
 
     def detach(self, *, cancel_active_runs: bool = False) -> None:

@@ -1,0 +1,83 @@
+"""Machines and pools made targets as users do it, over real SSH servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import sshd as servers
+from tests.homes import Home
+from tests.sshd import Sshd
+from wherry import Experiment, Run, ScriptRunConfig, Workspace
+from wherry.cli.app import run as wherry
+from wherry.compute import AmlCompute, ComputeTarget, RemoteCompute
+
+SCRIPT = """
+import os, sys
+from wherry import Run
+print("at home in", os.environ["HOME"])
+Run.get_context().log("loss", 0.5)
+os.makedirs("outputs", exist_ok=True)
+open("outputs/model.txt", "w").write("m")
+"""
+
+
+@pytest.fixture
+def ws(home: Home) -> Workspace:
+    return Workspace.create("lab", exist_ok=True)
+
+
+def submitted(home: Home, ws: Workspace, target: object) -> Run:
+    home.script(SCRIPT)
+    config = ScriptRunConfig(str(home.source), "train.py", compute_target=target)
+    return Experiment(ws, "seeds").submit(config)
+
+
+def test_a_machine_is_attached_by_its_key(
+    home: Home, ws: Workspace, sshd: Sshd, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dsvm_compute = RemoteCompute.attach(
+        ws,
+        name="attach-dsvm",
+        username=servers.user(),
+        address=sshd.address,
+        ssh_port=sshd.port,
+        private_key_file=str(sshd.folder / "key"),
+    )
+    dsvm_compute.wait_for_completion(show_output=True)
+    assert capsys.readouterr().out.endswith(
+        'Provisioning operation finished, operation "Succeeded"\n'
+    )
+    assert sshd.host_key in str(dsvm_compute.serialize())
+    assert "PRIVATE KEY" not in str(dsvm_compute.serialize())
+    assert dsvm_compute.check()["host_key"] == sshd.host_key
+    run = submitted(home, ws, dsvm_compute)
+    run.wait_for_completion(show_output=True)
+    assert f"at home in {sshd.home}" in capsys.readouterr().out
+    assert run.get_metrics() == {"loss": 0.5}
+    assert "outputs/model.txt" in run.get_file_names()
+    dsvm_compute.detach()
+    dsvm_compute.wait_for_completion(is_delete_operation=True)
+    assert list(ws.compute_targets) == ["local"]
+
+
+def test_a_pool_gives_its_hosts_to_a_cluster(
+    home: Home, ws: Workspace, sshd: Sshd, own_sshd: Sshd
+) -> None:
+    own_sshd.start()
+    own_sshd.folder.joinpath("authorized_keys").write_text((sshd.folder / "key.pub").read_text())
+    hosts = [f"{servers.user()}@{each.address}:{each.port}" for each in (sshd, own_sshd)]
+    key = str(sshd.folder / "key")
+    made = ["site", "create", "pool", "--host", hosts[0], "--host", hosts[1], "--key", key, "-q"]
+    assert wherry(made) == 0
+    config = AmlCompute.provisioning_configuration(location="pool", max_nodes=2)
+    cluster = ComputeTarget.create(ws, "lab-cpu", config)
+    assert isinstance(cluster, AmlCompute)
+    runs = [submitted(home, ws, cluster) for _ in range(3)]
+    for run in runs:
+        assert run.wait_for_completion()["status"] == "Completed"
+    addresses = {node["publicIpAddress"] for node in cluster.list_nodes()}
+    assert addresses <= {sshd.address, own_sshd.address}
+    assert addresses
+    cluster.delete()
+    cluster.wait_for_completion(is_delete_operation=True)
+    assert wherry(["site", "delete", "pool", "--yes", "-q"]) == 0
