@@ -65,6 +65,7 @@ _UNDER_PREFIX = {
     f"POST {_COMPUTE}/start": Who.OWNER,
     f"POST {_COMPUTE}/stop": Who.OWNER,
     f"POST {_COMPUTE}/restart": Who.OWNER,
+    f"POST {_COMPUTE}/evict": Who.OWNER,
     f"GET {_WORKSPACE}/costs": Who.OWNER,
     f"POST {_WORKSPACE}/snapshots": Who.WORKSPACE,
     "POST /blobs": Who.TOKEN,

@@ -130,6 +130,12 @@ class ComputeChanges(Body):
     description: Text | None = None
 
 
+class Eviction(Body):
+    """The node that is taken away, by its id or name; without one, one that has a run."""
+
+    node: Key | None = None
+
+
 class ResourcesBody(Body):
     cpu: float = 1.0
     memory_bytes: int = 0

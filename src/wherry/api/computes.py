@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Query, Response
 
-from wherry.control import computes, costs
+from wherry.control import computes, costs, evictions
 
-from .bodies import ComputeChanges, NewCompute
+from .bodies import ComputeChanges, Eviction, NewCompute
 from .deps import PlaneDep
 from .guard import guarded_router
 from .plain_json import PlainJSON
@@ -110,6 +110,12 @@ def stop_compute(workspace: str, compute: str, plane: PlaneDep) -> dict[str, Any
 def restart_compute(workspace: str, compute: str, plane: PlaneDep) -> dict[str, Any]:
     """Nodes without a run are replaced, those that were unusable among them."""
     return computes.act(plane, workspace, compute, "restart")
+
+
+@router.post(f"{_COMPUTE}/evict")
+def evict_node(workspace: str, compute: str, body: Eviction, plane: PlaneDep) -> dict[str, Any]:
+    """Take a node of a low-priority cluster away, as a cloud would; its run queues again."""
+    return evictions.evict(plane, workspace, compute, body.node)
 
 
 @router.get("/workspaces/{workspace}/costs")

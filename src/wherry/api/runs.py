@@ -160,7 +160,7 @@ def _awaited(
         changed = query.until == "change" and status != query.seen
         if not (ended or changed or at_any_rate):
             return None
-        run = shown(request, runs.record(connection, rows.get(connection, run_id)))
+        run = shown(request, runs.record(plane, connection, rows.get(connection, run_id)))
         if ended:
             run["log_names"] = log_names(plane, connection, run_id)
     return run

@@ -51,7 +51,8 @@ class Plane:
     """``hint`` wakes the reconciler of a target, ``hint_queued`` where a new run may be news to it.
 
     ``computes_changed`` has reconcilers made and stopped as compute targets come and go.
-    ``problems`` says of targets what keeps them from working.
+    ``problems`` says of targets what keeps them from working, ``rooms`` of clusters how many more
+    nodes their sites could give, ``shortages`` of dedicated ones how many their sites lack.
 
     Silence counts from ``attentive_since`` on: the start, or the end of a pause in which the
     server itself could not hear (a suspended machine, a stopped process). ``last_pass`` is when a
@@ -71,6 +72,8 @@ class Plane:
     hint_queued: Callable[[str], None] = lambda _target: None
     computes_changed: Callable[[], None] = lambda: None
     problems: dict[str, str] = field(default_factory=dict)
+    rooms: dict[str, int] = field(default_factory=dict)
+    shortages: dict[str, tuple[str, int]] = field(default_factory=dict)
     local_health: tuple[float, Health] | None = None
     started_at: datetime = field(default_factory=_now)
     attentive_since: datetime = field(default_factory=_now)

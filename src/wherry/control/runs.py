@@ -29,12 +29,12 @@ _UNSTARTED = {Status.NOT_STARTED.value, Status.QUEUED.value}
 
 def show(plane: Plane, run_id: str) -> Run:
     with plane.database.read() as connection:
-        return record(connection, runs.get(connection, run_id))
+        return record(plane, connection, runs.get(connection, run_id))
 
 
-def record(connection: Connection, row: Any) -> Run:
+def record(plane: Plane, connection: Connection, row: Any) -> Run:
     """With the sentence that says what the run waits for."""
-    told = explain(connection, [row])
+    told = explain(plane, connection, [row])
     return runs.to_records(connection, [row], spec=True, messages=told)[0]
 
 
@@ -46,7 +46,7 @@ def page(
         if wanted.target:
             wanted = dataclasses.replace(wanted, target=key(workspace.name, wanted.target))
         rows, following = listing.page(connection, workspace.id, wanted, limit, cursor)
-        items = runs.to_records(connection, rows, messages=explain(connection, rows))
+        items = runs.to_records(connection, rows, messages=explain(plane, connection, rows))
     return Page(items, following)
 
 
@@ -56,11 +56,11 @@ def resolve(plane: Plane, workspace_name: str, text: str) -> Run:
         workspace = workspaces.get(connection, workspace_name)
         exact = runs.find(connection, text)
         if exact is not None and exact.workspace_id == workspace.id:
-            return record(connection, exact)
+            return record(plane, connection, exact)
         short = len(text) <= _MAX_NAME
         found = runs.starting_with(connection, workspace.id, text, limit=11) if short else []
         if len(found) == 1:
-            return record(connection, found[0])
+            return record(plane, connection, found[0])
         if not found:
             known = runs.newest_names(connection, workspace.id, _GUESSED)
             raise NotFoundError(
@@ -93,7 +93,7 @@ def change(plane: Plane, run_id: str, changes: Mapping[str, Any]) -> Run:
         tags, removed = changes.get("tags") or {}, changes.get("remove_tags") or []
         runs.set_labels(connection, row, runs.TAG, tags, removed)
         runs.set_labels(connection, row, runs.PROPERTY, changes.get("properties") or {})
-        return record(connection, runs.get(connection, run_id))
+        return record(plane, connection, runs.get(connection, run_id))
 
 
 def cancel(plane: Plane, run_id: str) -> Run:
@@ -108,7 +108,7 @@ def cancel(plane: Plane, run_id: str) -> Run:
                     each.target is None and not Status(each.status).terminal
                 ):
                     finish(plane, connection, each, Decision(Status.CANCELED, Reason.CANCELED))
-        result = record(connection, runs.get(connection, run_id))
+        result = record(plane, connection, runs.get(connection, run_id))
     plane.changed(run_id)
     if row.target is not None:
         plane.hint(row.target)
@@ -134,7 +134,7 @@ def end(plane: Plane, run_id: str, status: str, error: Mapping[str, Any] | None)
             decision = Decision(Status(status), reason)
             record_of = ExitRecord(error=told)
             finish(plane, connection, row, decision, exit=record_of, detail=detail)
-        return record(connection, runs.get(connection, run_id))
+        return record(plane, connection, runs.get(connection, run_id))
 
 
 def remove(plane: Plane, run_id: str) -> None:

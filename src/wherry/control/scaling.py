@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Row
 
 from wherry.core import autoscale
 from wherry.core.autoscale import TRIES, Actions, backoff_s
-from wherry.core.compute_configs import site_name
+from wherry.core.compute_configs import LOW_PRIORITY, site_name
 from wherry.core.errors import TargetUnavailableError, UserErrorException, WherryError
 from wherry.core.ids import new_uuid
 from wherry.core.text import clean
@@ -26,6 +26,7 @@ from wherry.store import computes, nodes, sites
 
 from . import costs
 from .cluster_views import config_of, node_views, queue
+from .evictions import make_room
 from .plane import Plane
 from .workers import Workers
 
@@ -59,13 +60,32 @@ class Scaling:
             if row is None:
                 return
         size = self._size(row)
-        self.room = self._look_for_room(row, size)
+        self.room = self._plane.rooms[self._target] = self._look_for_room(row, size)
         with self._plane.database.read() as connection:
             row = computes.find(connection, self._target)
             wanted = self._decide(connection, row) if row is not None else Actions()
+            short = self._shortage(connection, row, wanted) if row is not None else 0
         if wanted != Actions():
             self._write(size)
+        self._want(row, short)
         self._work(size)
+
+    def _shortage(self, connection: Connection, row: Row[Any], wanted: Actions) -> int:
+        """How many nodes a dedicated cluster would make besides, if only there were room."""
+        if row.config["vm_priority"] == LOW_PRIORITY:
+            return 0
+        return self._decide(connection, row, unlimited=True).make - wanted.make
+
+    def _want(self, row: Row[Any] | None, short: int) -> None:
+        """What those of low priority have to give; until it is here, they take no more."""
+        if row is None or short <= 0:
+            self._plane.shortages.pop(self._target, None)
+            return
+        self._plane.shortages[self._target] = (site_name(row.config["location"]), short)
+        with self._plane.write() as connection:
+            givers = make_room(self._plane, connection, row, short)
+        for target in givers:
+            self._plane.hint(target)
 
     def _size(self, row: Row[Any]) -> Size:
         try:
@@ -83,15 +103,20 @@ class Scaling:
                 for node in sites.nodes_at(connection, name)
                 if node.state == nodes.PREPARING and node.id not in made
             ]
-        return max(0, self._site().room(size) - len(promised))
+        room = self._site().room(size) - len(promised)
+        if row.config["vm_priority"] == LOW_PRIORITY:
+            kept = [short for site, short in self._plane.shortages.values() if site == name]
+            room -= sum(kept)
+        return max(0, room)
 
-    def _decide(self, connection: Connection, row: Row[Any]) -> Actions:
+    def _decide(self, connection: Connection, row: Row[Any], *, unlimited: bool = False) -> Actions:
         config = config_of(row)
         busy = nodes.busy(connection, self._target)
         views = node_views(nodes.present(connection, self._target), busy)
         waiting = queue(connection, self._target, config)
         now = self._plane.now().timestamp()
-        return autoscale.decide(waiting, views, config, now, self.room)
+        room = None if unlimited else self.room
+        return autoscale.decide(waiting, views, config, now, room)
 
     def _write(self, size: Size) -> None:
         """Decided again, with the cluster locked: nobody starts a run meanwhile."""

@@ -132,7 +132,8 @@ class Targets:
     def _drop(self, target: str) -> None:
         reconciler = self._reconcilers.pop(target)
         reconciler.stop()
-        self._plane.problems.pop(target, None)
+        for known in (self._plane.problems, self._plane.rooms, self._plane.shortages):
+            known.pop(target, None)
         if target not in self._static:
             driver = self._drivers.pop(target)
             self._known.pop(target, None)

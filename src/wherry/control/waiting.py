@@ -10,23 +10,28 @@ from sqlalchemy import Connection
 
 from wherry.core.lifecycle import Status
 from wherry.core.resources import Resources
-from wherry.core.targets import name_of
+from wherry.core.targets import LOCAL, name_of
 from wherry.store import attempts, runs
+
+from .cluster_queue import ClusterQueue, cluster_queue
+from .plane import Plane
 
 _COUNTED = 1000
 
 
-def explain(connection: Connection, rows: Sequence[Any]) -> list[str]:
+def explain(plane: Plane, connection: Connection, rows: Sequence[Any]) -> list[str]:
     """Of each run, whose turn it is: capacity, set-up, the user's code, the platform."""
-    queues = _Queues(connection, rows)
+    queues = _Queues(plane, connection, rows)
     return [_explain(connection, row, queues) for row in rows]
 
 
 class _Queues:
     """The queues of targets as far as some runs stand in them, each read once for all of them."""
 
-    def __init__(self, connection: Connection, rows: Sequence[Any]) -> None:
+    def __init__(self, plane: Plane, connection: Connection, rows: Sequence[Any]) -> None:
+        self._plane = plane
         self._connection = connection
+        self._computes: dict[str, ClusterQueue | None] = {}
         self._places: dict[str, list[int]] = {}
         for row in rows:
             if row.status == Status.QUEUED.value:
@@ -39,6 +44,15 @@ class _Queues:
             self._known[target] = self._look(target)
         ahead, between, held = self._known[target]
         return min(ahead + bisect_left(between, seq), _COUNTED), held
+
+    def of_cluster(self, target: str) -> ClusterQueue | None:
+        if target not in self._computes:
+            self._computes[target] = cluster_queue(self._plane, self._connection, target)
+        return self._computes[target]
+
+    def problem(self, target: str) -> str:
+        told = self._plane.problems.get(target)
+        return f"; {told}" if told else ""
 
     def _look(self, target: str) -> tuple[int, list[int], Resources]:
         first, last = min(self._places[target]), max(self._places[target])
@@ -64,10 +78,14 @@ def _explain(connection: Connection, row: Any, queues: _Queues) -> str:
 
 
 def _queued(queues: _Queues, row: Any) -> str:
+    cluster = queues.of_cluster(row.target) if row.target != LOCAL else None
+    if cluster is not None:
+        return cluster.explain(row)
     wanted = Resources(row.cpu, row.memory_bytes, row.gpu)
     ahead, held = queues.place(row.target, row.seq)
     order = f"{ahead} run{'' if ahead == 1 else 's'} before it" if ahead else "next in line"
-    return f"waiting for {wanted} on target {name_of(row.target)!r} ({held} in use); {order}"
+    where = f"target {name_of(row.target)!r} ({held} in use)"
+    return f"waiting for {wanted} on {where}; {order}{queues.problem(row.target)}"
 
 
 def _held(attempt: Any) -> Resources:

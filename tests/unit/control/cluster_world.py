@@ -92,6 +92,11 @@ class ClusterWorld(CrashingWorld):
             assert self._database is not None
             self._fuse_transactions(self._database, fuse)
 
+    def another(self, target: str) -> Reconciler:
+        """The loop of a second cluster on the same site."""
+        cluster = Cluster(self.plane, target, MemorySite(self, self.fuse), AtOnce())
+        return Reconciler(self.plane, target, cluster.driver, cluster)
+
     def submit(self, **fields: Any) -> str:
         return super().submit(**{"target": "cpu", **fields})
 

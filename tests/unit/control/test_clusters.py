@@ -12,9 +12,10 @@ from sqlalchemy import func, select
 from tests.unit.control.cluster_world import TARGET, ClusterWorld
 from tests.unit.control.crashing import Crash, Fuse
 from tests.unit.control.test_reconciler import Clock, clock
-from wherry.control import computes, costs
+from wherry.control import computes, costs, evictions, runs
 from wherry.control.reports import report
 from wherry.core.errors import ComputeTargetException, ConflictError, UserErrorException
+from wherry.store import runs as store_runs
 from wherry.store import tables
 
 __all__ = ["clock"]
@@ -193,6 +194,89 @@ def test_costs_are_told_by_run_target_and_day(world: ClusterWorld) -> None:
     assert target["node_seconds"] > run["node_seconds"]
     assert sum(day["cost"] for day in days) == pytest.approx(target["cost"])
     assert len(days) == 2
+
+
+def message(world: ClusterWorld, run_id: str) -> str:
+    return runs.show(world.plane, run_id).message
+
+
+def test_a_run_says_what_it_waits_for(world: ClusterWorld) -> None:
+    first = world.submit()
+    assert message(world, first) == "needs 1 node of cpu; none made yet, limit 2"
+    world.tick()
+    world.tick()
+    second = world.submit(node_count=2)
+    third = world.submit()
+    assert message(world, second) == (
+        f"needs 2 nodes of cpu; 1 busy until run {first} ends, limit 2"
+    )
+    assert message(world, third).endswith("1 run is before it")
+    computes.act(world.plane, "w", "cpu", "stop")
+    assert message(world, second) == "compute target 'cpu' is stopped: wherry compute start cpu"
+
+
+def test_a_problem_of_the_target_is_told_by_its_runs(world: ClusterWorld) -> None:
+    world.broken = "the machine room is dark"
+    run_id = world.submit()
+    world.tick()
+    assert message(world, run_id).endswith("a node cannot be started: the machine room is dark")
+
+
+def test_dedicated_nodes_are_not_evicted(world: ClusterWorld) -> None:
+    with pytest.raises(ConflictError, match="dedicated"):
+        evictions.evict(world.plane, "w", "cpu", None)
+
+
+def test_an_evicted_run_queues_again_and_its_history_says_so(tmp_path: Path, clock: Clock) -> None:
+    world = ClusterWorld(tmp_path, clock, vm_priority="lowpriority", max_nodes=1)
+    run_id = world.submit()
+    world.tick()
+    world.tick()
+    world.begin(run_id)
+    node = world.nodes()[0].id
+    evictions.evict(world.plane, "w", "cpu", node)
+    assert states(world) == ["preempted"]
+    for _ in range(30):
+        world.tick()
+        if len(world.attempts(run_id)) == 2:
+            break
+    assert [each.number for each in world.attempts(run_id)] == [1, 2]
+    assert node not in world.there
+    world.finish(run_id)
+    assert world.settle(run_id) == "Completed"
+    with world.plane.database.read() as connection:
+        told = [event.reason for event in store_runs.history(connection, run_id)]
+    assert "Preempted" in told
+
+
+def test_a_dedicated_cluster_takes_the_room_of_a_low_priority_one(
+    tmp_path: Path, clock: Clock
+) -> None:
+    world = ClusterWorld(tmp_path, clock, max_nodes=1)
+    world.capacity = 1
+    config = {"max_nodes": 1, "vm_priority": "lowpriority", "idle_seconds": 60}
+    computes.put(world.plane, "w", "cheap", {"type": "AmlCompute", "config": config})
+    cheap = world.another("w/cheap")
+    patient = world.submit(target="cheap")
+    for _ in range(3):
+        clock.pass_s(3)
+        cheap.tick()
+    assert world.status(patient) == "Starting"
+    urgent = world.submit()
+    for _ in range(30):
+        world.tick()
+        cheap.tick()
+        assert len(world.there) <= 1
+        if world.status(urgent) == "Starting":
+            break
+    assert world.status(urgent) == "Starting"
+    assert world.status(patient) == "Queued"
+    world.finish(urgent)
+    for _ in range(60):
+        world.tick()
+        cheap.tick()
+    assert world.status(urgent) == "Completed"
+    assert world.status(patient) == "Starting"
 
 
 def live(world: ClusterWorld, run_id: str) -> None:

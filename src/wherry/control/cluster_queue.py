@@ -1,0 +1,55 @@
+"""What the queued runs of a cluster wait for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from wherry.core.compute_configs import CLUSTER, ClusterConfig
+from wherry.core.nodes import NodeState
+from wherry.core.waiting import for_nodes
+from wherry.store import computes, nodes
+
+from .cluster_views import config_of, node_views, queue
+from .compute_records import problem
+from .plane import Plane
+
+
+class ClusterQueue:
+    """Read once for all runs that stand in it."""
+
+    def __init__(self, plane: Plane, connection: Connection, row: Row[Any]) -> None:
+        self._row = row
+        self._present = nodes.present(connection, row.target)
+        self._views = node_views(self._present, nodes.busy(connection, row.target))
+        self._config = ClusterConfig(**row.config)
+        self._order = [job.run_id for job in queue(connection, row.target, config_of(row))]
+        self._room = plane.rooms.get(row.target)
+        self._problem = problem(plane, row, self._present) or ""
+
+    def explain(self, run: Any) -> str:
+        name = self._row.name
+        if self._row.stopped_at is not None:
+            return f"compute target {name!r} is stopped: wherry compute start {name}"
+        ahead = self._ahead(run.id)
+        idle = any(view.state is NodeState.IDLE for view in self._views)
+        return for_nodes(
+            run.node_count,
+            name,
+            self._views,
+            self._config.max_nodes,
+            ahead=ahead,
+            kept_for=self._order[0] if ahead and idle else "",
+            site_room=self._room,
+            problem=self._problem,
+        )
+
+    def _ahead(self, run_id: str) -> int:
+        return self._order.index(run_id) if run_id in self._order else len(self._order)
+
+
+def cluster_queue(plane: Plane, connection: Connection, target: str) -> ClusterQueue | None:
+    """None for what is no cluster."""
+    row = computes.find(connection, target)
+    return ClusterQueue(plane, connection, row) if row is not None and row.kind == CLUSTER else None
