@@ -16,6 +16,7 @@ from benchmarks import (
     metrics,
     runs,
     snapshots,
+    ssh,
     startup,
 )
 from benchmarks.measure import Row, print_table
@@ -30,6 +31,7 @@ PARTS = {
     "clients": clients.rows,
     "containers": containers.rows,
     "environments": environments.rows,
+    "ssh": ssh.rows,
 }
 
 

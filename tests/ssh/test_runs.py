@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,9 +17,10 @@ import psutil
 import pytest
 
 from tests.homes import Home, wait_until
-from tests.sshd import Sshd
-from wherry import Run
+from tests.sshd import Sshd, user
+from wherry import Run, Workspace
 from wherry.core.errors import NotFoundError
+from wherry.sdk.compute.machine import RemoteCompute
 
 TRAIN = """
 import os, sys
@@ -45,66 +45,56 @@ print("end", n)
 
 
 class Lab:
-    """A server with one machine over SSH, named ``lab``."""
+    """A server with one machine over SSH, attached as ``lab``."""
 
-    def __init__(self, home: Home, sshd: Sshd, root: Path) -> None:
+    def __init__(self, home: Home, sshd: Sshd) -> None:
         self.home = home
         self.sshd = sshd
-        self.root = root
-        self._file = home.folder / "machines.json"
-        self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        machine = {
-            "name": "lab",
-            "host": dict(self.sshd.host().__dict__),
-            "root": str(self.root),
-        }
-        self._file.write_text(json.dumps([machine]))
-        argv = [sys.executable, "-m", "tests.ssh.serving", str(self._file)]
-        address = self.home.home / "server.json"
-        before = address.stat().st_mtime_ns if address.exists() else 0
-        with (self.home.folder / "server.err").open("ab") as talk:
-            self._process = subprocess.Popen(argv, stderr=talk)
-        wait_until(lambda: self._came_up(address, before))
-
-    def _came_up(self, address: Path, before: int) -> bool:
-        assert self._process is not None
-        assert self._process.poll() is None, (self.home.folder / "server.err").read_text()
-        return address.exists() and address.stat().st_mtime_ns != before
-
-    def kill(self) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
+    def attach(self) -> None:
+        machine = RemoteCompute.attach(
+            Workspace.create("w", exist_ok=True),
+            "lab",
+            username=user(),
+            address=self.sshd.address,
+            ssh_port=self.sshd.port,
+            private_key_file=str(self.sshd.folder / "key"),
+        )
+        machine.wait_for_completion()
 
     def submit(self, text: str, *arguments: str, **options: Any) -> Run:
         return self.home.submit(text, *arguments, compute_target="lab", **options)
 
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait()
+    @property
+    def server(self) -> dict[str, Any]:
+        return dict(json.loads((self.home.home / "server.json").read_text()))
+
+    @property
+    def root(self) -> Path:
+        return self.sshd.home / ".wherry-node" / str(self.server["id"])
 
     def attempts(self) -> list[Path]:
         return [path for path in self.root.iterdir() if not path.name.startswith(".")]
 
 
 @pytest.fixture
-def lab(home: Home, own_sshd: Sshd, tmp_path: Path) -> Iterator[Lab]:
+def lab(home: Home, own_sshd: Sshd) -> Iterator[Lab]:
     own_sshd.start()
-    lab = Lab(home, own_sshd, tmp_path / "node")
-    try:
-        lab.start()
-        yield lab
-    finally:
-        lab.stop()
-        with suppress(AssertionError):
-            wait_until(lambda: not left_on(own_sshd), 30)
-        left = left_on(own_sshd)
-        for process in left:
-            process.kill()
+    lab = Lab(home, own_sshd)
+    lab.attach()
+    yield lab
+    left = ended_on(own_sshd)
     assert left == []
+
+
+def ended_on(sshd: Sshd) -> list[psutil.Process]:
+    """What does not end by itself; it is ended."""
+    with suppress(AssertionError):
+        wait_until(lambda: not left_on(sshd), 30)
+    left = left_on(sshd)
+    for process in left:
+        process.kill()
+    return left
 
 
 def left_on(sshd: Sshd) -> list[psutil.Process]:
@@ -132,9 +122,8 @@ def test_a_run_elsewhere_is_like_one_here(lab: Lab, tmp_path: Path) -> None:
     run.wait_for_completion()
     assert run.get_status() == "Completed"
     text = log_text(run)
-    server = json.loads((lab.home.home / "server.json").read_text())["url"]
     assert "server http://127.0.0.1:" in text
-    assert f"server {server} " not in text  # by way of a port of the node's own
+    assert f"server {lab.server['url']} " not in text  # by way of a port of the node's own
     assert run.get_metrics() == {"loss": 0.25}
     assert "outputs/model.txt" in run.get_file_names()
     assert run.get_tags()["seen"] == "yes"
@@ -147,7 +136,7 @@ def test_a_run_elsewhere_is_like_one_here(lab: Lab, tmp_path: Path) -> None:
     endless.cancel()
     wait_until(lambda: endless.get_status() == "Canceled")
     wait_until(lambda: not lab.attempts())  # nothing is left on the node
-    assert lab.sshd.logins() == 1
+    assert lab.sshd.logins() == 2  # when it was attached, and for all runs
 
 
 def whole(text: str) -> bool:
@@ -160,10 +149,8 @@ def whole(text: str) -> bool:
 def test_a_run_outlives_connections_and_servers(lab: Lab, tmp_path: Path) -> None:
     run = lab.submit(COUNT, str(tmp_path / "done"))
     wait_until(lambda: "line 3\n" in log_text(run))
-    for harm in (lab.sshd.drop, lab.kill):
+    for harm in (lab.sshd.drop, lab.home.kill_server):
         harm()
-        if harm == lab.kill:
-            lab.start()
         seen = log_text(run).count("\n")
         wait_until(lambda seen=seen: log_text(run).count("\n") > seen + 5)  # type: ignore[misc]
     (tmp_path / "done").touch()
@@ -183,7 +170,7 @@ def test_a_dropped_connection_in_mid_run(lab: Lab, tmp_path: Path) -> None:
     run.wait_for_completion()
     assert run.get_status() == "Completed"
     assert whole(log_text(run))
-    assert lab.sshd.logins() == 2
+    assert lab.sshd.logins() == 3
 
 
 @pytest.mark.ssh
@@ -207,8 +194,7 @@ def test_sshd_stopped_and_started(lab: Lab, tmp_path: Path) -> None:
 def test_a_server_that_is_killed_adopts_what_it_started(lab: Lab, tmp_path: Path) -> None:
     run = lab.submit(COUNT, str(tmp_path / "done"))
     wait_until(lambda: "line 3\n" in log_text(run))
-    lab.kill()
-    lab.start()
+    lab.home.kill_server()
     seen = log_text(run).count("\n")
     wait_until(lambda: log_text(run).count("\n") > seen + 5)
     (tmp_path / "done").touch()
@@ -239,20 +225,19 @@ def test_a_node_that_was_restarted_is_told_apart(lab: Lab, tmp_path: Path) -> No
 
 
 @pytest.mark.ssh
-def test_a_full_disk_on_the_node_is_waited_out(
-    home: Home, own_sshd: Sshd, small_disk: Path
-) -> None:
-    own_sshd.start()
-    lab = Lab(home, own_sshd, small_disk / "node")
-    (small_disk / "filling").write_bytes(bytes((2 << 20) - 8192))
-    os.sync()
-    lab.start()
-    try:
-        run = lab.submit("print('there was room in the end')")
-        wait_until(lambda: "No space left" in (home.folder / "server.err").read_text())
-        assert run.get_status() not in ("Completed", "Failed")
-        (small_disk / "filling").unlink()
-        run.wait_for_completion()
-        assert run.get_status() == "Completed"
-    finally:
-        lab.stop()
+def test_a_full_disk_on_the_node_is_told(lab: Lab, small_disk: Path) -> None:
+    lab.submit("print('warm')").wait_for_completion()
+    wait_until(lambda: not lab.attempts())
+    shutil.rmtree(lab.root)
+    lab.root.symlink_to(small_disk)
+    with suppress(OSError), (small_disk / "filling").open("wb", 0) as filling:
+        while True:
+            filling.write(bytes(4096))
+    run = lab.submit("print('there is no room')")
+    wait_until(lambda: run.get_status() == "Failed")
+    assert "No space left on device" in run.get_details()["error"]["message"]
+    (small_disk / "filling").unlink()
+    again = lab.submit("print('there is room again')")
+    again.wait_for_completion()
+    assert log_text(again) == "there is room again\n"
+    wait_until(lambda: not lab.attempts())

@@ -22,14 +22,21 @@ log = logging.getLogger(__name__)
 CREATING, SUCCEEDED, FAILED = "Creating", "Succeeded", "Failed"
 
 
+def node_root(plane: Plane) -> str:
+    """This server's own folder on other machines: several servers may use the same one."""
+    return f"~/.wherry-node/{plane.server_id}"
+
+
 def driver(plane: Plane, row: Row[Any]) -> Driver:
-    made: Driver = registry.load("ssh")(Host.of(row.config, opened(plane, row)), server=plane.url)
+    host = Host.of(row.config, opened(plane, row))
+    made: Driver = registry.load("ssh")(host, node_root(plane), plane.url)
     return made
 
 
 def look_at(plane: Plane, row: Row[Any]) -> Any:
     """What there is, or ``TargetUnavailableError`` that says precisely what is wrong."""
-    return registry.preflight("ssh")(Host.of(row.config, opened(plane, row)), server=plane.url)
+    host = Host.of(row.config, opened(plane, row))
+    return registry.preflight("ssh")(host, node_root(plane), plane.url)
 
 
 def attach(plane: Plane, row: Row[Any]) -> None:

@@ -20,6 +20,7 @@ from wherry.store import sites
 
 from . import sealing
 from .host_claims import HostClaims
+from .machines import node_root
 from .plane import Plane
 
 _KEPT_S = 60.0
@@ -35,7 +36,8 @@ def open_site(plane: Plane, name: str) -> Site:
         raise TargetUnavailableError(f"its site {name!r} is gone", hint="make it again")
     hosts = [HostConfig(**host) for host in row.config["hosts"]]
     claims = HostClaims(plane, name)
-    return SshSite(name, hosts, secrets_of(plane, row), claims, lambda: plane.url)
+    secrets, root = secrets_of(plane, row), node_root(plane)
+    return SshSite(name, hosts, secrets, claims, root, lambda: plane.url)
 
 
 def secrets_of(plane: Plane, row: Row[Any]) -> dict[str, str]:

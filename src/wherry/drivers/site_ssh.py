@@ -40,7 +40,9 @@ class Claims(Protocol):
 
 
 class SshSite:
-    """``server`` is this server's address, to which a way back is made from each host."""
+    """``root`` is this server's folder on each host, ``server`` its address, to which a way back is
+    made.
+    """
 
     def __init__(
         self,
@@ -48,12 +50,14 @@ class SshSite:
         hosts: Sequence[HostConfig],
         secrets: Mapping[str, str],
         claims: Claims,
+        root: str,
         server: Callable[[], str],
     ) -> None:
         self._name = name
         self._hosts = list(hosts)
         self._secrets = secrets
         self._claims = claims
+        self._root = root
         self._server = server
         self._failed_at: dict[Place, float] = {}
 
@@ -73,7 +77,9 @@ class SshSite:
                 hint="add hosts to the site, or wait until a cluster gives one back",
             )
         try:
-            found = registry.preflight("ssh")(self._host(host.to_dict()), server=self._server())
+            found = registry.preflight("ssh")(
+                self._host(host.to_dict()), self._root, self._server()
+            )
         except TargetUnavailableError:
             self._failed_at[_place(host)] = time.monotonic()
             self._claims.give_back(node_id)
@@ -103,7 +109,8 @@ class SshSite:
         owned = machine.resources
         driver: Driver = registry.load("ssh")(
             self._host(machine.config),
-            server=self._server(),
+            self._root,
+            self._server(),
             cpus=owned.cpu,
             memory_bytes=owned.memory_bytes,
             gpus=owned.gpu,

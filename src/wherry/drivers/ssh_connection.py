@@ -146,7 +146,7 @@ def _explained(host: Host, client: _Client, error: Exception) -> TargetUnavailab
             host,
             "not_ssh",
             f"something answers at port {host.port} of {host.address}, but does not speak SSH",
-            "give the port of sshd",
+            "give the port of sshd; one with too many connections (MaxStartups) hangs up, too",
         )
     if isinstance(error, asyncio.TimeoutError):
         return _failed(host, "slow", f"{host} did not let us in within {CONNECT_S:.0f} s")
