@@ -121,6 +121,7 @@ def test_what_travels_to_a_node_loads_in_old_interpreters(version: str, tmp_path
         if name_of(path).split("/")[0] in ("builds", "containers", "core", "sdk", "runner")
         and not name_of(path).endswith("__main__.py")
     ]
+    modules.append("wherry.compute")
     modules.append("wherry.drivers.agent")
     code = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
     done = subprocess.run(

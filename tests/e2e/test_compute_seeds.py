@@ -18,6 +18,8 @@ from wherry.compute import (
     DsvmCompute,
 )
 
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "03_switch_target"
+
 
 @pytest.fixture
 def ws(home: Home, monkeypatch: pytest.MonkeyPatch) -> Workspace:
@@ -137,3 +139,18 @@ def test_a_job_file_of_the_second_version(home: Home, ws: Workspace, tmp_path: P
     assert wherry(["compute", "create", "--file", str(tmp_path / "cluster.yml"), *here]) == 0
     assert wherry(["job", "create", "-f", str(tmp_path / "job.yml"), "--stream", *here]) == 0
     assert wherry(["compute", "delete", "-n", "cpu-cluster", "--yes", *here]) == 0
+
+
+def test_the_example_of_one_script_on_several_targets(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from wherry.cli.app import run as wherry
+
+    monkeypatch.chdir(EXAMPLE)
+    here = ["-w", ws.name, "-q"]
+    assert wherry(["run", "train.py", *here]) == 0
+    assert wherry(["compute", "create", "-f", "cluster.yml", *here]) == 0
+    assert wherry(["run", "--target", "cpu-cluster", "train.py", *here]) == 0
+    first, second = capfd.readouterr().out.splitlines()
+    assert first == second
+    assert first.startswith("y = ")

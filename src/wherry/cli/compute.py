@@ -168,6 +168,30 @@ def cost(session: Session, by: str) -> None:
     emit(session, session.client.get(path, {"by": by})["items"], cost_columns(by))
 
 
+@compute.command(
+    "simulate-eviction",
+    examples=[
+        "wherry compute simulate-eviction spot-cluster",
+        "wherry compute simulate-eviction spot-cluster --node spot-cluster-1",
+    ],
+)
+@names_one("compute")
+@click.option("--node", metavar="NODE", help="Which node.  [default: one that runs something]")
+@pass_session
+def simulate_eviction(
+    session: Session, name: Optional[str], named: Optional[str], node: Optional[str]
+) -> None:
+    """Take a node of a low-priority cluster away, to see how its run bears it.
+
+    The run gets SIGTERM and 30 seconds, and then waits for its next attempt.
+    """
+    which = the_name(name, named, "wherry compute simulate-eviction NAME")
+    path = f"{compute_path(session, which)}/evict"
+    _done(
+        session, session.client.post(path, json={"node": node}), f"a node of {which} is taken away"
+    )
+
+
 def _act(session: Session, name: str, what: str, told: str) -> None:
     record = session.client.post(f"{compute_path(session, name)}/{what}", json={})
     _done(session, record, f"compute target {name} {told}")
