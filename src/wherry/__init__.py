@@ -8,7 +8,13 @@
 Names load when they are first used: ``import wherry`` itself costs next to nothing.
 """
 
-from __future__ import annotations
+import sys as _sys
+
+if _sys.version_info < (3, 8):  # noqa: UP036  (said so that Python 3.6 can read it)
+    raise ImportError(
+        f"wherry needs Python 3.8 or newer, and this is {_sys.version_info[0]}."
+        f"{_sys.version_info[1]}: ask for a newer one in the environment of the run"
+    )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -140,7 +146,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in __all__:
         raise AttributeError(f"module 'wherry' has no attribute {name!r}")
     from importlib import import_module
@@ -153,5 +159,5 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def __dir__() -> List[str]:
+def __dir__() -> "List[str]":
     return sorted({*globals(), *__all__})

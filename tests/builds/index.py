@@ -6,6 +6,7 @@ import base64
 import hashlib
 import io
 import json
+import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -54,6 +55,23 @@ class Index:
         self.files[file] = wheel(name, version, source, described)
         self.described[f"{file}.metadata"] = described.encode()
 
+    def add_source(self, name: str, version: str, backend: str) -> None:
+        """Without a wheel: whoever installs it builds it, by what ``backend`` says."""
+        files = {
+            "PKG-INFO": f"Metadata-Version: 2.2\nName: {name}\nVersion: {version}\n",
+            "pyproject.toml": "[build-system]\nrequires = []\n"
+            f"build-backend = 'backend'\nbackend-path = ['.']\n"
+            f"[project]\nname = '{name}'\nversion = '{version}'\n",
+            "backend.py": backend,
+        }
+        content = io.BytesIO()
+        with tarfile.open(fileobj=content, mode="w:gz") as archive:
+            for path, text in files.items():
+                member = tarfile.TarInfo(f"{name}-{version}/{path}")
+                member.size = len(text)
+                archive.addfile(member, io.BytesIO(text.encode()))
+        self.files[f"{name}-{version}.tar.gz"] = content.getvalue()
+
     def page(self, project: str) -> dict[str, Any] | None:
         found = [
             self._file(name)
@@ -68,7 +86,7 @@ class Index:
         file: dict[str, Any] = {
             "filename": name,
             "url": f"{self.url}/files/{name}",
-            "core-metadata": True,
+            "core-metadata": f"{name}.metadata" in self.described,
             "hashes": {"sha256": hashlib.sha256(self.files[name]).hexdigest()},
         }
         return {**file, "upload-time": "2020-01-01T00:00:00Z"} if self.dates else file

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+import wherry
 from tests.builds.conftest import spec
 from tests.builds.index import Index, serve
+from tests.interpreters import find_python
 from wherry.builds import BuildError, Prepared, prepare
 
 
@@ -99,6 +101,31 @@ def test_conflicting_pins_are_shown_as_uv_shows_them(root: str, index: Index) ->
         prepare(wanted, root)
     assert "needs==1.0 (line 8), low<2 (line 9)" in str(caught.value)
     assert "we can conclude that" in caught.value.explanation
+
+
+def test_a_package_that_cannot_be_built_is_named_with_the_end_of_what_was_printed(
+    root: str, index: Index
+) -> None:
+    index.add_source("crooked", "1.0", _BROKEN)
+    where = f"--index-url {index.url}/simple"
+    wanted = spec(where, "crooked==1.0", lines={"crooked==1.0": 4}, file="requirements.txt")
+    said: list[str] = []
+    with pytest.raises(BuildError) as caught:
+        prepare(wanted, root, progress=said.append)
+    assert "needs crooked==1.0 (requirements.txt, line 4)" in str(caught.value)
+    assert "could not be built from its source" in str(caught.value)
+    assert caught.value.line == 4
+    assert "no C compiler" in caught.value.explanation
+    assert len(caught.value.explanation.splitlines()) < 40
+    assert "building crooked==1.0 from source, which may take minutes" in said
+
+
+_BROKEN = """
+def build_wheel(*_given, **_named):
+    for number in range(1000):
+        print("compiling", number)
+    raise SystemExit("no C compiler")
+"""
 
 
 def test_a_malformed_requirement_is_named_with_its_line(root: str) -> None:
@@ -202,6 +229,35 @@ def test_the_python_asked_for_is_taken(root: str) -> None:
     minor = ".".join(map(str, sys.version_info[:2]))
     found = prepare(spec(python=f"python={minor}"), root)
     assert run_in(found, "import sys; print('%d.%d' % sys.version_info[:2])") == minor
+
+
+def test_a_python_too_old_for_what_replaces_azureml_gives_the_oldest_that_will_do(
+    root: str,
+) -> None:
+    find_python("3.8")
+    made = prepare(spec("azureml-defaults", python="python=3.6.2"), root)
+    assert run_in(made, "import sys; print(sys.version_info[:2])") == "(3, 8)"
+    assert any("Python 3.6.2 is too old for Wherry's own" in each for each in made.notices)
+    again = prepare(spec("azureml-defaults", python="python=3.6.2"), root)
+    assert again.notices == made.notices
+
+
+@pytest.mark.parametrize("more", [{"strict": True}, {}])
+def test_an_old_python_is_kept_where_it_is_meant_or_azureml_is_not_asked_for(
+    root: str, more: dict[str, Any]
+) -> None:
+    find_python("3.7")
+    pip = ["azureml-defaults"] if more else []
+    made = prepare(spec(*pip, python="python=3.7", **more), root)
+    assert run_in(made, "import sys; print(sys.version_info[:2])") == "(3, 7)"
+    done = subprocess.run(
+        [made.interpreter, "-c", "import wherry"],
+        env={"PYTHONPATH": str(Path(wherry.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "ImportError: wherry needs Python 3.8 or newer, and this is 3.7" in done.stderr
 
 
 def test_requirements_in_a_file_of_the_source_directory(

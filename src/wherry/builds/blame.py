@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import List
+from typing import List, Optional
 
 from wherry.builds.error import BuildError
 from wherry.builds.recipe import Recipe, conda_parts, name_of
 from wherry.builds.redacting import without_secrets
 
 _UNREACHABLE = re.compile(r"Failed to fetch: `?(\S+?)`?$", re.MULTILINE)
+_UNBUILT = re.compile(r"Failed to build `([^`]+)`")
+_LAST_LINES = 15
 
 
 def unresolved(recipe: Recipe, output: str) -> BuildError:
+    broken = unbuilt(recipe, output)
+    if broken is not None:
+        return broken
     explanation = output.strip()
     unreachable = _UNREACHABLE.search(output)
     if unreachable and "No solution found" not in output:
@@ -33,6 +38,40 @@ def unresolved(recipe: Recipe, output: str) -> BuildError:
         file=recipe.file,
         line=lines[0] if lines else None,
     )
+
+
+def uninstalled(recipe: Recipe, output: str) -> BuildError:
+    return unbuilt(recipe, output) or BuildError(
+        f"the packages of {recipe.name} could not be installed", explanation=output.strip()
+    )
+
+
+def unbuilt(recipe: Recipe, output: str) -> Optional[BuildError]:
+    """Of a package that comes as source, what a compiler printed is long; its end says why."""
+    found = _UNBUILT.search(output)
+    if not found:
+        return None
+    package = found[1]
+    name = name_of(package)
+    guilty = [each for each in [*recipe.pip, *recipe.conda] if _name(each) == name]
+    place = recipe.place(guilty[0]) if guilty else ""
+    return BuildError(
+        f"{recipe.name} needs {package}" + (f" ({place})" if place else "") + ", for which there is"
+        " no wheel here, and it could not be built from its source",
+        hint="another version may have a wheel for this Python, or this version for another Python",
+        explanation=_ends(output[found.start() :]),
+        file=recipe.file,
+        line=recipe.lines.get(guilty[0]) if guilty else None,
+    )
+
+
+def _ends(output: str) -> str:
+    lines = [line for line in output.splitlines() if line.strip()]
+    printed = next((at for at, line in enumerate(lines) if line.strip() == "[stdout]"), len(lines))
+    first = min(printed, _LAST_LINES)
+    if len(lines) <= first + _LAST_LINES:
+        return "\n".join(lines)
+    return "\n".join([*lines[:first], "  ...", *lines[-_LAST_LINES:]])
 
 
 def shown(recipe: Recipe, requirement: str) -> str:

@@ -47,6 +47,11 @@ class Pin:
     def accepts(self, version: Version) -> bool:
         return all(_holds(sign, asked, version) for sign, asked in self._parts)
 
+    def reaches(self, oldest: Version) -> bool:
+        """Whether that minor version or a newer one would do."""
+        major, minor = oldest
+        return any(_possible(self, (major, each)) for each in range(minor, 100))
+
     @property
     def lowest(self) -> Version:
         floors = [asked for sign, asked in self._parts if sign not in ("<", "<=", "!=")]

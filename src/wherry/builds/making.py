@@ -29,6 +29,7 @@ from wherry.builds.talk import Talk
 from wherry.builds.uv import fetch_python, find_uv, variables
 
 Lock = Dict[str, Any]
+_OLDEST = (3, 8)  # in which Wherry's own modules run
 _EVERYWHERE = ("pip", "setuptools", "wheel")
 
 
@@ -60,7 +61,7 @@ class _Maker:
     ) -> None:
         if recipe.lock and not recipe.options:  # a lock alone knows where its packages came from
             recipe = recipe._replace(options=tuple(recipe.lock.get("options") or ()))
-        self._recipe = recipe
+        self._recipe = _new_enough(recipe, talk)
         self._key = key
         self._cache = cache
         self._talk = talk
@@ -266,3 +267,16 @@ class _Maker:
         if notice:
             self._talk.notice(notice)
         return chosen
+
+
+def _new_enough(recipe: Recipe, talk: Talk) -> Recipe:
+    """Files of 2020 ask for azureml and Python 3.6, in which what takes its place does not run."""
+    settled = recipe.strict or recipe.lock is not None or not recipe.notices
+    if settled or not recipe.python or Pin(recipe.python).reaches(_OLDEST):
+        return recipe
+    oldest = ".".join(map(str, _OLDEST))
+    talk.notice(
+        f"Python {recipe.python.lstrip('= ')} is too old for Wherry's own azureml module: Python"
+        f" {oldest} is used instead; 'strict: true' keeps the old one"
+    )
+    return recipe._replace(python=f"={oldest}")

@@ -6,7 +6,7 @@ import os
 import re
 from typing import Any, Callable, Dict, List, Sequence
 
-from wherry.builds.blame import unresolved
+from wherry.builds.blame import uninstalled, unresolved
 from wherry.builds.cache import Cache
 from wherry.builds.command import Outcome, run
 from wherry.builds.dates import cutoff
@@ -60,7 +60,7 @@ class PyPI:
         self._talk.say(f"downloading {packages}")
         done = self._run("install", words, _Downloads(self._talk, packages).heard)
         if done.code != 0:
-            raise self._not_installed(done)
+            raise uninstalled(self._recipe, done.output)
 
     def add(self, requirements: Sequence[str], python: str) -> str:
         """Installs these as pip does, content with what is there; a pylock.toml of what is new."""
@@ -75,7 +75,7 @@ class PyPI:
         if done.code != 0 and ("No solution found" in done.output or "parse" in done.output):
             raise unresolved(self._recipe, done.output)
         if done.code != 0:
-            raise self._not_installed(done)
+            raise uninstalled(self._recipe, done.output)
         new = [each for each in self._installed(python) if each not in before]
         replaced = {_name(each) for each in new} & {_name(each) for each in before}
         if replaced:
@@ -88,12 +88,6 @@ class PyPI:
         as_of = self._recipe.as_of
         dated = ["--exclude-newer", cutoff(as_of)] if as_of else []
         return [*dated, self._write("requirements.in", requirements)]
-
-    def _not_installed(self, done: Outcome) -> BuildError:
-        return BuildError(
-            f"the packages of {self._recipe.name} could not be installed",
-            explanation=done.output.strip(),
-        )
 
     def _installed(self, python: str) -> List[str]:
         """What an interpreter already has, one requirement each."""
@@ -161,28 +155,35 @@ class PyPI:
 
 
 class _Downloads:
-    """uv announces the larger files when it begins and when it has them."""
+    """uv announces the larger files, and what it builds, when it begins and when it has them."""
 
     def __init__(self, talk: Talk, packages: str) -> None:
         self._talk = talk
         self._packages = packages
-        self._begun: List[str] = []
+        self._begun = 0
         self._done = 0
+        self._building: List[str] = []
 
     def heard(self, line: str) -> None:
         word, _, rest = line.strip().partition(" ")
         if word == "Downloading":
-            self._begun.append(rest)
+            self._begun += 1
         elif word == "Downloaded":
             self._done += 1
-        elif word == "Prepared":
-            self._talk.say(f"linking {self._packages}")
+        elif word == "Building":
+            self._building.append(rest)
+        elif word == "Built" and rest in self._building:
+            self._building.remove(rest)
+        elif word != "Prepared":
             return
-        else:
-            return
-        self._talk.say(
-            f"downloading {self._done} of {len(self._begun)} large files ({self._packages} in all)"
-        )
+        self._talk.say(f"linking {self._packages}" if word == "Prepared" else self._under_way())
+
+    def _under_way(self) -> str:
+        if self._building and self._done == self._begun:
+            return f"building {', '.join(self._building)} from source, which may take minutes"
+        if not self._begun:
+            return f"downloading {self._packages}"
+        return f"downloading {self._done} of {self._begun} large files ({self._packages} in all)"
 
 
 def listed(pylock: str) -> List[Package]:

@@ -28,7 +28,7 @@ class Recipe(NamedTuple):
     lock: Optional[Dict[str, Any]] = None
     file: Optional[str] = None
     lines: Mapping[str, int] = {}
-    notices: Tuple[str, ...] = ()
+    notices: Tuple[str, ...] = ()  # one for each azureml package that is not installed
 
     def place(self, requirement: str) -> str:
         """Where a requirement was written, for a sentence: ``conda.yml, line 7``."""

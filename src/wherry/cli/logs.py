@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Optional
 
 import click
 
-from ..sdk.handle import BUILD_LOG, STD_LOG
+from ..sdk.handle import BUILD_LOG, STD_LOG, TERMINAL
 from .command import Command, argument_for_run, pass_session, whole_number_option
 from .session import Session
 
@@ -48,7 +48,7 @@ def logs(
     offset = tail_offset(run, size or 0, lines, name) if lines is not None else 0
     if build or not follow:
         if size is None and not follow:
-            session.say(f"run {run.id} has {'built' if build else 'printed'} nothing yet")
+            session.say(f"run {run.id} {_nothing(run.get_status(), build)}")
             return
         output = following.Output()
         run.stream_logs(output.write, name=name, follow=follow, offset=offset)
@@ -58,6 +58,12 @@ def logs(
         session.say(f"following run {run.id}")
     record = following.watch(session, run, offset=offset)
     following.conclude(session, record, shown=True)
+
+
+def _nothing(status: str, build: bool) -> str:
+    if status not in TERMINAL:
+        return f"has {'built' if build else 'printed'} nothing yet"
+    return "built nothing: no environment had to be made for it" if build else "printed nothing"
 
 
 def log_size(run: Run, name: str = STD_LOG) -> Optional[int]:

@@ -86,7 +86,10 @@ def _remedy(reason: Optional[Reason], exit: Optional[ExitRecord], interpreter: s
     if reason is not Reason.EXIT_CODE:
         return ""
     if exception.startswith("ModuleNotFoundError:") and interpreter:
-        return f"; it ran in {interpreter}, --env names another Python"
+        return (
+            f"; it ran in {interpreter}: --env names another Python, --environment has packages"
+            " installed"
+        )
     if exception.startswith("FileNotFoundError:") and "'/" not in exception:
         return "; a run sees the files of its snapshot, without those that ignore files name"
     return ""

@@ -432,3 +432,7 @@ def test_open_prints_an_address_without_the_token(
 def test_logs_of_a_run_that_has_printed_nothing(wherry: Wherry, runs: Runs) -> None:
     made = runs.queued()["id"]
     assert wherry("logs") == (0, "", f"wherry: run {made} has printed nothing yet\n")
+    assert wherry("logs", "--build").err == f"wherry: run {made} has built nothing yet\n"
+    wherry("job", "cancel", made)
+    assert wherry("logs").err == f"wherry: run {made} printed nothing\n"
+    assert "built nothing: no environment had to be made" in wherry("logs", "--build").err

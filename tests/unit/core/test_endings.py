@@ -62,7 +62,7 @@ def test_the_error_keeps_what_the_runner_found() -> None:
 @pytest.mark.parametrize(
     ("exception", "words"),
     [
-        ("ModuleNotFoundError: No module named 'torch'", "it ran in /opt/python, --env names"),
+        ("ModuleNotFoundError: No module named 'torch'", "it ran in /opt/python: --env names"),
         ("FileNotFoundError: [Errno 2] No such file: 'data/x.csv'", "the files of its snapshot"),
     ],
 )
