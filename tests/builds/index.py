@@ -96,7 +96,7 @@ class Index:
 def serve(index: Index) -> Iterator[Index]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            kind, _, name = self.path.strip("/").partition("/")
+            kind, _, name = self.path.partition("?")[0].strip("/").partition("/")
             wanted = f"Basic {base64.b64encode(index.login.encode()).decode()}"
             if index.login and self.headers.get("Authorization") != wanted:
                 self._answer(None, "text/plain", 401)

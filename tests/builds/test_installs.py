@@ -51,9 +51,12 @@ def test_uv_is_fetched_where_there_is_none(root: str, tmp_path: Path) -> None:
     )
     wanted = tmp_path / "spec.json"
     wanted.write_text(json.dumps(spec("six")))
+    bare = tmp_path / "bare"  # an interpreter that has no uv beside it either
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
+    source = {"PYTHONPATH": str(REPOSITORY / "src"), "HOME": str(tmp_path), "WHERRY_UV": ""}
     done = subprocess.run(
-        [sys.executable, "-m", "wherry.builds", str(wanted), "--root", root],
-        env={**os.environ, "PATH": path, "HOME": str(tmp_path), "WHERRY_UV": ""},
+        [str(bare / "bin" / "python"), "-m", "wherry.builds", str(wanted), "--root", root],
+        env={**os.environ, **source, "PATH": path},
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -6,6 +6,7 @@ import json
 import subprocess
 import urllib.error
 import urllib.request
+import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,21 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.builds.index import Index, serve
 from tests.homes import Home, wait_until
 from tests.postgres import find_programs
-from wherry import Experiment, RunConfiguration, ScriptRunConfig, Workspace
+from wherry import (
+    CondaDependencies,
+    Environment,
+    Experiment,
+    RunConfiguration,
+    ScriptRunConfig,
+    Workspace,
+)
 from wherry.sdk.server import HomeServer
 
 PASSWORD, API_KEY, DATABASE, REMOTE = (f"geheim-{n}-4711" for n in "abcd")
+INDEX, CHANNEL, REGISTRY, ARGUMENT, SIGNATURE = (f"geheim-{n}-0815" for n in "efghi")
 
 _PATHS = ("runs", "runs/plan")
 SCRIPT = """
@@ -46,8 +56,9 @@ def database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     if request.param == "sqlite":
         return None
     url = str(request.getfixturevalue("postgres_url"))
-    _program("psql", "-q", url, "-c", "CREATE DATABASE secrets")
-    url = url.replace("/postgres?", "/secrets?").replace("@", f":{DATABASE}@", 1)
+    name = f"secrets_{uuid.uuid4().hex}"
+    _program("psql", "-q", url, "-c", f"CREATE DATABASE {name}")
+    url = url.replace("/postgres?", f"/{name}?").replace("@", f":{DATABASE}@", 1)
     monkeypatch.setenv("WHERRY_DATABASE_URL", url)
     return url
 
@@ -73,6 +84,73 @@ def test_secrets_are_nowhere_in_clear(database: str | None, home: Home) -> None:
         assert _found(planted, [_dump(database)]) == set()
     HomeServer(str(home.home)).stop()
     assert _holders(home, planted) == {"token", "secret.key"}
+
+
+def test_secrets_of_an_environment_are_nowhere_in_clear(
+    database: str | None, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_PYTHON_DOWNLOADS", "never")
+    planted = [INDEX, CHANNEL, REGISTRY, ARGUMENT, SIGNATURE, PASSWORD]
+    home.script("import private, direct, os; print(len(os.environ['PASSWORD']))")
+    with serve(Index(login=f"me:{INDEX}")) as index:
+        run = _submit_environment(home, index)
+        wait_until(index.asked.is_set)
+        assert _found(planted, _command_lines()) == set()
+        _check_modes(home, planted)
+        _check_cache(home.folder / "cache", planted)
+        index.let_go.set()
+        assert run.wait_for_completion()["status"] == "Completed"
+    for name in ("environment/lock.json", "azureml-logs/20_image_build_log.txt"):
+        run.download_file(name, str(home.folder / "file"))
+        assert _found(planted, [_read(home.folder / "file")]) == set(), name
+    _check_cache(home.folder / "cache", planted)
+    wait_until(lambda: _holders(home, planted) == set())
+    if database is not None:
+        assert _found(planted, [_dump(database)]) == set()
+    HomeServer(str(home.home)).stop()
+    assert _holders(home, planted) == set()
+
+
+def _submit_environment(home: Home, index: Index) -> Any:
+    """With an index that asks who it is; another one is registered and never made."""
+    index.add("private", "1.0")
+    index.add("direct", "1.0")
+    index.let_go.clear()
+    address = index.url.replace("://", f"://me:{INDEX}@")
+    file = f"direct @ {address}/files/direct-1.0-py3-none-any.whl?sig={SIGNATURE}"
+    environment = Environment("train")
+    environment.python.user_managed_dependencies = False
+    environment.python.conda_dependencies = CondaDependencies.create(
+        pip_packages=[f"--index-url {address}/simple", "private", file]
+    )
+    environment.environment_variables = {"PASSWORD": PASSWORD}
+    workspace = Workspace.create("w", exist_ok=True)
+    kept = environment.register(workspace)
+    other = Environment("other")
+    other.python.conda_dependencies = CondaDependencies.create(conda_packages=["six"])
+    other.python.conda_dependencies.add_channel(f"https://host/t/{CHANNEL}/own")
+    other.docker.enabled = True
+    other.docker.base_image = "team/image"
+    other.docker.base_image_registry.address = "registry.example.com"
+    other.docker.base_image_registry.username = "me"
+    other.docker.base_image_registry.password = REGISTRY
+    other.docker.arguments = ["-e", f"KEY={ARGUMENT}", f"--env=KEY={ARGUMENT}"]
+    found = other.register(workspace)
+    assert found.docker.base_image_registry.password == REGISTRY
+    assert found.docker.arguments[1] == f"KEY={ARGUMENT}"
+    assert f"https://host/t/{CHANNEL}/own" in found.python.conda_dependencies.conda_channels
+    source = ScriptRunConfig(str(home.source), "train.py", environment=kept)
+    return Experiment(workspace, "e").submit(source)
+
+
+def _check_cache(folder: Path, planted: list[str]) -> None:
+    """What a build needs on its way only this user can read; what it made holds nothing."""
+    for path in folder.rglob("*"):
+        if path.is_file() and _found(planted, [_read(path)]):
+            part = folder / "environments" / path.relative_to(folder / "environments").parts[0]
+            held = path.parent if part.name == "work" else part
+            assert part.name in ("work", "uv"), path
+            assert held.stat().st_mode & 0o777 == 0o700, path
 
 
 def _submit(home: Home, told: Path) -> Any:

@@ -79,12 +79,13 @@ def _follow(
         data = os.read(source, 65536) if ready else b""
         if data:
             last = time.monotonic()
-            talk.log(data)
             kept.append(data)
-            *lines, rest = re.split(rb"[\r\n]+", rest + data)
-            for line in lines:
+            whole, rest = _whole_lines(rest + data)
+            talk.log(whole)
+            for line in re.split(rb"[\r\n]+", whole)[:-1]:
                 heard(line.decode("utf-8", "replace"))
         elif ended:
+            talk.log(rest)
             break
         elif ready:  # closed its output: only its end is left to wait for
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -92,6 +93,12 @@ def _follow(
         elif silent_s is not None and time.monotonic() - last > silent_s:
             raise BuildStalled(f"a program of the build said nothing for {silent_s:.0f} seconds")
     return process.returncode, b"".join(kept)[-_ENOUGH:].decode("utf-8", "replace")
+
+
+def _whole_lines(data: bytes) -> Tuple[bytes, bytes]:
+    """Those, and what is left of one that is still on its way."""
+    end = max(data.rfind(b"\r"), data.rfind(b"\n")) + 1
+    return data[:end], data[end:]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

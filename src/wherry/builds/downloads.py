@@ -23,6 +23,8 @@ def using_downloads(cache: Cache, talk: Talk) -> Iterator[None]:
     assert descriptor is not None
     talk.descriptors.append(descriptor)
     try:
+        for part in SHARED:  # which remember addresses as they were asked for, passwords and all
+            os.makedirs(cache.path(part), mode=0o700, exist_ok=True)
         yield
     finally:
         talk.descriptors.remove(descriptor)

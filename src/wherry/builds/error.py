@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Optional
 
+from wherry.builds.redacting import without_secrets
+
 
 class BuildError(Exception):
-    """``str`` is one sentence; ``explanation`` is the resolver's own, as it printed it."""
+    """``str`` is one sentence; ``explanation`` is the resolver's own, as it printed it.
+
+    Neither lets anybody in anywhere, whatever addresses they speak of.
+    """
 
     def __init__(
         self,
@@ -16,10 +21,11 @@ class BuildError(Exception):
         file: Optional[str] = None,
         line: Optional[int] = None,
     ) -> None:
+        sentence = without_secrets(sentence)
         super().__init__(sentence)
         self.sentence = sentence
         self.hint = hint
-        self.explanation = explanation
+        self.explanation = without_secrets(explanation)
         self.file = file
         self.line = line
 

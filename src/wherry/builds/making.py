@@ -24,7 +24,7 @@ from wherry.builds.prepared import Prepared
 from wherry.builds.prune import prune
 from wherry.builds.pypi import PyPI, listed
 from wherry.builds.recipe import Recipe, conda_parts, name_of, parse
-from wherry.builds.redacting import lock_without_secrets
+from wherry.builds.redacting import lock_without_secrets, scrub
 from wherry.builds.talk import Talk
 from wherry.builds.uv import fetch_python, find_uv, variables
 
@@ -72,7 +72,7 @@ class _Maker:
 
     def make(self) -> Prepared:
         shutil.rmtree(self._work, ignore_errors=True)
-        os.makedirs(self._work)
+        os.makedirs(self._work, mode=0o700)  # an address of a package may hold a password
         try:
             with using_downloads(self._cache, self._talk):
                 environment, built = self._resolve_and_build()
@@ -204,6 +204,7 @@ class _Maker:
             self._cache.discard(prefix)
             try:
                 python = self._fill(prefix, interpreter, lock)
+                scrub(prefix)
             except BaseException:
                 self._cache.discard(prefix)
                 raise

@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import re
-from typing import Any, Dict
+from typing import Any, Dict, Match
 
 _LOGIN = re.compile(r"://[^/@\s\"]*@")
 _TOKEN = re.compile(r"(://[^/\s\"]+)/t/[^/\s\"]+")  # as conda's servers take them
+_PAIR = re.compile(r"([?&])([^=&?\s\"'#]+)=([^&\s\"'#]+)")
+_SECRET = re.compile(r"sig|token|password|secret|key|credential", re.IGNORECASE)
 
 
 def without_secrets(text: str) -> str:
-    return _TOKEN.sub(r"\1", _LOGIN.sub("://", text))
+    if "://" not in text:
+        return text
+    return _PAIR.sub(_pair, _TOKEN.sub(r"\1", _LOGIN.sub("://", text)))
+
+
+def _pair(found: Match[str]) -> str:
+    start, name, value = found.groups()
+    return f"{start}{name}={'***' if _SECRET.search(name) else value}"
 
 
 def lock_without_secrets(lock: Dict[str, Any]) -> Dict[str, Any]:
     """As it may be kept, where everyone who may see the run may read it."""
     return {name: _clean(value) for name, value in lock.items()}
+
+
+def scrub(prefix: str) -> None:
+    """Each package that came from an address has it on record, as it was asked for."""
+    pattern = "lib/python*/site-packages/*.dist-info/direct_url.json"
+    for path in glob.glob(os.path.join(glob.escape(prefix), pattern)):
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read()
+        shown = without_secrets(text)
+        if shown != text:
+            os.unlink(path)  # it may be linked to from elsewhere
+            with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+                file.write(shown)
 
 
 def _clean(value: Any) -> Any:

@@ -7,6 +7,7 @@ import copy
 from typing import Callable, Iterator, List, Optional
 
 from wherry.builds.error import BuildCanceled
+from wherry.builds.redacting import without_secrets
 
 
 class Talk:
@@ -24,11 +25,17 @@ class Talk:
         self.notices: List[str] = []
 
     def log(self, data: bytes) -> None:
-        if self._log is not None:
-            self._log(data)
+        """Whole lines, of which addresses are kept without what lets somebody in."""
+        if self._log is None or not data:
+            return
+        if b"://" in data:
+            text = data.decode("utf-8", "surrogateescape")
+            data = without_secrets(text).encode("utf-8", "surrogateescape")
+        self._log(data)
 
     def say(self, sentence: str, to_log: bool = True) -> None:
         """The progress line; also for whoever waits for this build."""
+        sentence = without_secrets(sentence)
         if to_log:
             self.log(f"== {sentence}\n".encode())
         for path in self._says:
@@ -39,6 +46,7 @@ class Talk:
 
     def notice(self, sentence: str) -> None:
         """Something the user should know of, now and whenever the environment is used again."""
+        sentence = without_secrets(sentence)
         if sentence not in self.notices:
             self.notices.append(sentence)
             self.log(f"notice: {sentence}\n".encode())

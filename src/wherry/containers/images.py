@@ -10,6 +10,7 @@ import os
 import time
 from contextlib import contextmanager, suppress
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
+from urllib.parse import quote
 
 from .container import Container
 from .context import Context
@@ -44,7 +45,7 @@ class Images:
 
     def find(self, name: str) -> Optional[Image]:
         try:
-            return Image(name, self._engine.call("GET", f"/images/{name}/json"))
+            return Image(name, self._engine.call("GET", f"/images/{quote(name, safe='/:@')}/json"))
         except EngineError as error:
             if error.status == 404:
                 return None

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
+from wherry.core.credentials import covered
 from wherry.core.environments import (
     Reference,
     check_label,
@@ -263,14 +264,16 @@ def _owner(workspace_id: str, name: str, version: str) -> str:
 
 
 def _sealed(plane: Plane, owner: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """Without any variable's value, and any password, in clear."""
+    """Without any variable's value, password and login in clear."""
     variables, password = spec.get("variables") or {}, sealing.password_of(spec)
-    if not variables and not password:
+    seen = covered(spec)
+    if not variables and not password and seen is spec:
         return spec
-    kept = sealing.with_password(spec, "") if password else dict(spec)
+    kept = sealing.with_password(seen, "") if password else dict(seen)
     if variables:
         kept["variables"] = dict.fromkeys(variables, "")
-    return {**kept, sealing.SEALED: sealing.seal(plane.secret, owner, [variables, password])}
+    values = [variables, password, None if seen is spec else spec]
+    return {**kept, sealing.SEALED: sealing.seal(plane.secret, owner, values)}
 
 
 def _opened(plane: Plane, owner: str, spec: Mapping[str, Any], lost: str | None) -> dict[str, Any]:
@@ -279,7 +282,7 @@ def _opened(plane: Plane, owner: str, spec: Mapping[str, Any], lost: str | None)
     if text is None:
         return found
     try:
-        variables, password = sealing.unseal(plane.secret, owner, text)
+        variables, password, *whole = sealing.unseal(plane.secret, owner, text)
     except sealing.UnsealError:
         if lost is None:
             raise sealing.UnsealError(
@@ -288,6 +291,8 @@ def _opened(plane: Plane, owner: str, spec: Mapping[str, Any], lost: str | None)
             ) from None
         variables = dict.fromkeys(found.get("variables") or {}, lost)
         password = None if sealing.password_of(found) is None else lost
+    else:
+        found = (whole[0] if whole else None) or found
     if variables:
         found["variables"] = variables
     return sealing.with_password(found, password) if password else found

@@ -1,7 +1,8 @@
 """Secrets as the database keeps them: sealed with the server's key.
 
-They are the values of environment variables, whose names stay readable in their place, and the
-password of an image's registry. What was sealed for one run opens for no other.
+They are the values of environment variables, whose names stay readable in their place, the
+password of an image's registry, and what lets somebody in at an address that an environment names.
+What was sealed for one run opens for no other.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from wherry.core.credentials import covered
 from wherry.core.errors import LaunchRefusedError
 from wherry.store import specs
 from wherry.store.database import Database
@@ -33,12 +35,16 @@ class UnsealError(LaunchRefusedError):
 
 
 def sealed(secret: bytes, run_id: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """The specification without any variable's value, and any password, in clear."""
+    """The specification without any variable's value, password and login in clear."""
     given, own, password = spec["environment"][_VARIABLES], spec[_VARIABLES], _password(spec)
-    if not given and not own and not password:
+    wanted = spec["environment"].get("specification") or {}
+    seen = covered(wanted)
+    if not given and not own and not password and seen is wanted:
         return spec
-    values = [given, own, password] if password else [given, own]
-    kept = _with(spec, dict.fromkeys(given, ""), dict.fromkeys(own, ""), password and "")
+    values = [given, own, password, None if seen is wanted else wanted]
+    while values[-1] is None:
+        values.pop()
+    kept = _with(spec, dict.fromkeys(given, ""), dict.fromkeys(own, ""), password and "", seen)
     return {**kept, SEALED: seal(secret, run_id, values)}
 
 
@@ -53,7 +59,7 @@ def opened(secret: bytes, run_id: str, spec: Mapping[str, Any]) -> dict[str, Any
             f"the environment variables of run {run_id} were sealed with another key",
             hint="put back the secret.key that belongs to this database, or submit the run again",
         ) from None
-    return _with(spec, given, own, others[0] if others else None)
+    return _with(spec, given, own, *others)
 
 
 def seal(secret: bytes, owner: str, values: Any) -> str:
@@ -109,9 +115,13 @@ def _with(
     spec: Mapping[str, Any],
     given: Mapping[str, str],
     own: Mapping[str, str],
-    password: str | None,
+    password: str | None = None,
+    wanted: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
+    """``wanted`` takes the place of what is prepared."""
     environment = {**spec.get("environment", {}), _VARIABLES: dict(given)}
+    if wanted:
+        environment["specification"] = wanted
     if password is not None:
         wanted = environment["specification"]
         environment["specification"] = with_password(wanted, password)

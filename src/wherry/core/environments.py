@@ -12,6 +12,7 @@ import json
 import re
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, NoReturn, Optional, Sequence
 
+from .credentials import without_credentials
 from .errors import UserErrorException
 from .nearest import suggest
 from .requirements import Problem, conda_problem, pip_problem, sorted_pip
@@ -21,9 +22,12 @@ LATEST = "latest"
 RESOLVERS = ("auto", "rattler", "pypi")
 MAX_BYTES = 4 * 2**20
 _MAX_LEVELS = 20
+_MAX_MESSAGE = 1000
 _SHARED = r"azureml://registries/[^/]+/environments/([^/]+)(?:/(?:versions|labels)/[^/]+)?/?"
 _VERSION = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}\Z"
 _DATE = r"\d{4}-\d{2}-\d{2}([T ][\d:.]+(Z|[+-]\d{2}:?\d{2})?)?\Z"
+_IMAGE = r"(?a:[A-Za-z0-9_][\w.+-]*(?:[:@/][A-Za-z0-9_][\w.+-]*){0,99})\Z"
+_MAX_IMAGE = 1024
 _SHM_SIZE = r"\d+(\.\d+)?[bkmgBKMG]?\Z"
 
 Fields = Mapping[str, Any]
@@ -260,7 +264,7 @@ def _pip_section(value: Fields, at: _Place, before: Sequence[Any]) -> Dict[str, 
 def _docker(value: Any, where: str, name: str) -> Dict[str, Any]:
     known: Dict[str, Reader] = {
         "enabled": _switch,
-        "image": _text,
+        "image": _image,
         "dockerfile": _text,
         "context": _text,
         "registry": _registry,
@@ -287,8 +291,29 @@ def _docker(value: Any, where: str, name: str) -> Dict[str, Any]:
 
 
 def _registry(value: Any, where: str, name: str) -> Dict[str, Any]:
-    known: Dict[str, Reader] = {"address": _text, "username": _text, "password": _text}
+    known: Dict[str, Reader] = {"address": _address, "username": _text, "password": _text}
     return _read(_section(value, where, name), known, where, name)
+
+
+def _image(value: Any, where: str, name: str) -> str:
+    """What an engine could have under this name; nothing that means something else to it."""
+    image = _text(value, where, name)
+    if image and (len(image) > _MAX_IMAGE or not re.match(_IMAGE, image)):
+        _refuse(
+            f"{where}: {name} is {_shown(image)}, which is no name of an image",
+            "write it like python:3.11-slim or registry.example.com/team/image:tag",
+        )
+    return image
+
+
+def _address(value: Any, where: str, name: str) -> str:
+    address = _text(value, where, name)
+    if address and not re.match(_IMAGE, re.sub(r"https?://", "", address, count=1).rstrip("/")):
+        _refuse(
+            f"{where}: {name} is {_shown(address)}, which is no registry's address",
+            "write it like registry.example.com; username and password stand beside it",
+        )
+    return address
 
 
 def _read(fields: Fields, known: Mapping[str, Reader], where: str, above: str) -> Dict[str, Any]:
@@ -426,4 +451,5 @@ def _shown(value: Any) -> str:
 
 
 def _refuse(message: str, hint: str) -> NoReturn:
-    raise UserErrorException(message, hint=hint)
+    message = clean(without_credentials(message), _MAX_MESSAGE)
+    raise UserErrorException(message, hint=without_credentials(hint))

@@ -9,6 +9,7 @@ import select
 from wherry.builds import BuildError, default_root
 from wherry.builds.cache import Cache
 from wherry.builds.downloads import SHARED, using_downloads
+from wherry.builds.redacting import without_secrets
 from wherry.builds.talk import Talk
 from wherry.builds.uv import find_uv
 from wherry.containers import gpus, note
@@ -75,8 +76,9 @@ class Box:
             self._engine = find(os.environ)
             self._image = _apart(signals, self._have_image, self._stop)
         except ContainerError as error:
-            self._log.write(f"error: {error}\n".encode("utf-8", "replace"))
-            raise SetupError(str(error)) from None
+            why = without_secrets(str(error))
+            self._log.write(f"error: {why}\n".encode("utf-8", "replace"))
+            raise SetupError(why) from None
         finally:
             self._log.close()
 
@@ -168,6 +170,7 @@ class Box:
         return context
 
     def _tell(self, line: str) -> None:
+        line = without_secrets(line)
         self._log.write(line.encode("utf-8", "replace") + b"\n")
         self._say(line.strip("= \n")[:_SAID])
 

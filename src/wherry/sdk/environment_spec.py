@@ -189,12 +189,24 @@ def _context(context: wherry.DockerBuildContext) -> Dict[str, Any]:
             f"the build context {context.location!r} has no {context.dockerfile_path!r}",
             hint="dockerfile_path is counted from the context's folder",
         )
+    if not _within(path, folder):
+        raise UserErrorException(
+            f"the Dockerfile {context.dockerfile_path!r} is outside of the build context "
+            f"{context.location!r}",
+            hint="put it into the folder, or name a folder that holds both",
+        )
     text = read_file(path, "a Dockerfile")
     if not text.strip():
         raise UserErrorException(
             f"{path} is empty", hint="a Dockerfile begins with FROM and the name of an image"
         )
     return {"image": None, "dockerfile": text, "context": _FOLDER + folder}
+
+
+def _within(path: str, folder: str) -> bool:
+    """Whether it lies there, wherever links lead."""
+    folder = os.path.realpath(folder)
+    return os.path.commonpath([os.path.realpath(path), folder]) == folder
 
 
 def _registry(registry: Optional[ContainerRegistry]) -> Dict[str, Any]:

@@ -211,6 +211,40 @@ def test_secrets_are_sealed(plane: Plane) -> None:
     assert listed.specification["variables"] == {"KEY": sealing.LOST}
 
 
+def test_logins_of_addresses_are_sealed(plane: Plane, api: TestClient) -> None:
+    login = f"--index-url https://me:{SECRET}@host/simple"
+    channel = f"https://host/t/{SECRET}/own"
+    asked = {
+        "python": {
+            "conda": {"channels": [channel], "dependencies": [{"pip": [login, "six"]}]},
+            "lines": {login: 3},
+        },
+        "docker": {"enabled": True, "image": "a", "arguments": ["-e", f"A={SECRET}"]},
+    }
+    fields = {"name": "e", "specification": asked}
+    made = api.post("workspaces/w/environments", json=fields).json()
+    assert made["specification"] == {**asked, "python": {**asked["python"], "user_managed": False}}
+    assert api.post("workspaces/w/environments", json=fields).status_code == 200
+    run_body = run_fields(
+        add_snapshot(plane, {"train.py": b"1"}), environment={"specification": asked}
+    )
+    run = api.post("workspaces/w/runs", json=run_body).json()
+    assert run["spec"]["environment"]["specification"]["python"]["conda"]["channels"] == [channel]
+    with plane.database.read() as connection:
+        for table in ("environments", "runs"):
+            kept = connection.execute(text(f"SELECT CAST(spec AS TEXT) FROM {table}")).scalar_one()
+            assert SECRET not in kept
+            assert "https://***@host/simple" in kept
+    stored = runs.show(plane, run["id"]).spec or {}
+    for lost in (sealing.shown(plane.secret, run["id"], stored, values=False),
+                 sealing.shown(b"another", run["id"], stored, values=True)):  # fmt: skip
+        assert SECRET not in str(lost)
+        assert "https://***@host/simple" in str(lost)
+    plane.secret = b"another"
+    listed = api.get("workspaces/w/environments").text
+    assert "https://***@host/simple" in listed
+
+
 def test_a_password_of_a_runs_registry_is_sealed(
     plane: Plane, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,33 @@ def test_kinds() -> None:
     assert not needs_container(parse({"docker": {"enabled": False, "image": "x"}}))
 
 
+@pytest.mark.parametrize(
+    "image",
+    ["python:3.11", "sha256:" + "a" * 64, "localhost:5000/a_b/c.d@sha256:" + "b" * 64, "A/b__c-d"],
+)
+def test_names_of_images(image: str) -> None:
+    assert parse({"docker": {"enabled": True, "image": image}})["docker"]["image"] == image
+
+
+@pytest.mark.parametrize(
+    "image",
+    ["../../info?x=", "a/../b", "a//b", "a b", "-a", "a\r\nHost: b", "\xfc", "a" * 3000, "$(a)",
+     "http://a/b", "a#b", "a:", "/a", "a?all=1", "a%2e", "me:geheim@b c"],
+)  # fmt: skip
+def test_what_means_something_else_to_an_engine_is_no_image(image: str) -> None:
+    for docker in ({"image": image}, {"image": "a", "registry": {"address": f"{image}?"}}):
+        with pytest.raises(UserErrorException, match=r"no name of an image|no registry's address"):
+            parse({"docker": {"enabled": True, **docker}})
+
+
+def test_a_refusal_is_short_and_lets_nobody_in() -> None:
+    for line in ("https://me:geheim@host/x", "::" * 100_000 + "!"):
+        with pytest.raises(UserErrorException, match=r"is no conda package|…") as caught:
+            parse({"python": {"conda": {"dependencies": [line]}}})
+        assert "geheim" not in str(caught.value)
+        assert len(str(caught.value)) < 1200
+
+
 def test_a_date_may_stand_in_the_conda_file() -> None:
     found = parse({"python": {"conda": {**CONDA, "as_of": "2020-05-01", "prefix": "/x"}}})
     assert found["python"]["as_of"] == "2020-05-01"

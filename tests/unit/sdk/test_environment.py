@@ -179,6 +179,22 @@ def test_from_a_build_context(tmp_path: Path) -> None:
         specification(environment)
 
 
+def test_a_dockerfile_lies_in_its_build_context(tmp_path: Path) -> None:
+    folder = tmp_path / "docker"
+    folder.mkdir()
+    (tmp_path / "other").write_text("FROM a\n")
+    (folder / "link").symlink_to(tmp_path / "other")
+    (folder / "real").write_text("FROM b\n")
+    (folder / "inner").symlink_to("real")
+    for path in ("../other", str(tmp_path / "other"), "link"):
+        context = DockerBuildContext(str(folder), path)
+        with pytest.raises(UserErrorException, match="outside of the build context"):
+            specification(Environment.from_docker_build_context("mine", context))
+    inner = DockerBuildContext(str(folder), "inner")
+    found = specification(Environment.from_docker_build_context("mine", inner))
+    assert found["docker"]["dockerfile"] == "FROM b\n"
+
+
 def test_a_build_context_may_be_a_folders_name(tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text("FROM python:3.11\n")
     for folder in (tmp_path, str(tmp_path), DockerBuildContext.from_local_directory(tmp_path)):
