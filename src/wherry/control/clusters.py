@@ -29,7 +29,9 @@ class Cluster:
         self._site = site
         self._opened: tuple[str, datetime] | None = None
         self._drivers: dict[str, Driver] = {}
-        self.scaling = Scaling(plane, target, self.site, self._forget, workers or Workers())
+        self.scaling = Scaling(
+            plane, target, self.site, self._driver_of, self._forget, workers or Workers()
+        )
         self.admission = ClusterAdmission(plane, target, lambda: self.scaling.room)
         self.driver = self._fleet()
 

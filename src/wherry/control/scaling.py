@@ -7,6 +7,7 @@ killed in between leaves the row, and both are done again without harm.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
@@ -21,6 +22,7 @@ from wherry.core.errors import TargetUnavailableError, UserErrorException, Wherr
 from wherry.core.ids import new_uuid
 from wherry.core.text import clean
 from wherry.core.vm_sizes import Size, nearest
+from wherry.drivers.base import Driver, Remote
 from wherry.drivers.sites import Site
 from wherry.store import computes, nodes, sites
 
@@ -33,6 +35,7 @@ from .workers import Workers
 log = logging.getLogger(__name__)
 
 _REMEMBERED = timedelta(days=1)
+_CHECK_EVERY_S = 60.0
 
 
 class Scaling:
@@ -43,14 +46,18 @@ class Scaling:
         plane: Plane,
         target: str,
         site: Callable[[], Site],
+        driver_of: Callable[[str], Driver | None],
         forget: Callable[[str], None],
         workers: Workers,
     ) -> None:
         self._plane = plane
         self._target = target
         self._site = site
+        self._driver_of = driver_of
         self._forget = forget
         self._workers = workers
+        self._checked_at: dict[str, float] = {}
+        self._swept = False
         self.room: int | None = None
 
     def tick(self) -> None:
@@ -60,6 +67,7 @@ class Scaling:
             if row is None:
                 return
         size = self._size(row)
+        self._sweep(row)
         self.room = self._plane.rooms[self._target] = self._look_for_room(row, size)
         with self._plane.database.read() as connection:
             row = computes.find(connection, self._target)
@@ -69,6 +77,17 @@ class Scaling:
             self._write(size)
         self._want(row, short)
         self._work(size)
+
+    def _sweep(self, row: Row[Any]) -> None:
+        """Once: machines without a row are nobody's. A row comes before its machine."""
+        if self._swept:
+            return
+        found = self._site().machines()
+        with self._plane.database.read() as connection:
+            known = {node.id for node in sites.nodes_at(connection, _site_of(row))}
+        for node_id in set(found) - known:
+            self._site().remove(node_id)
+        self._swept = True
 
     def _shortage(self, connection: Connection, row: Row[Any], wanted: Actions) -> int:
         """How many nodes a dedicated cluster would make besides, if only there were room."""
@@ -81,7 +100,7 @@ class Scaling:
         if row is None or short <= 0:
             self._plane.shortages.pop(self._target, None)
             return
-        self._plane.shortages[self._target] = (site_name(row.config["location"]), short)
+        self._plane.shortages[self._target] = (_site_of(row), short)
         with self._plane.write() as connection:
             givers = make_room(self._plane, connection, row, short)
         for target in givers:
@@ -95,7 +114,7 @@ class Scaling:
 
     def _look_for_room(self, row: Row[Any], size: Size) -> int:
         """What the site could give besides the nodes that are promised already."""
-        name = site_name(row.config["location"])
+        name = _site_of(row)
         made = self._site().machines()
         with self._plane.database.read() as connection:
             promised = [
@@ -140,7 +159,7 @@ class Scaling:
         return {
             "id": new_uuid(),
             "target": self._target,
-            "site": site_name(row.config["location"]),
+            "site": _site_of(row),
             "name": "",
             "state": nodes.PREPARING,
             "reason": "",
@@ -165,6 +184,32 @@ class Scaling:
                     connection, self._target, node.id
                 ):
                     self._workers.do(node.id, partial(self._remove, node))
+                elif node.state == nodes.IDLE and self._to_be_checked(node.id):
+                    self._workers.do(node.id, partial(self._check, node.id))
+
+    def _to_be_checked(self, node_id: str) -> bool:
+        """Other machines, now and then: one that has gone is better found before a run is."""
+        now = time.monotonic()
+        if now - self._checked_at.setdefault(node_id, now) < _CHECK_EVERY_S:
+            return False
+        self._checked_at[node_id] = now
+        return isinstance(self._driver_of(node_id), Remote)
+
+    def _check(self, node_id: str) -> None:
+        driver = self._driver_of(node_id)
+        try:
+            if driver is not None:
+                driver.check()
+        except TargetUnavailableError as error:
+            now = self._plane.now()
+            with self._plane.write() as connection:
+                computes.find(connection, self._target, lock=True)
+                known = nodes.find(connection, node_id)
+                busy = nodes.busy(connection, self._target)
+                if known is not None and known.state == nodes.IDLE and node_id not in busy:
+                    reason = clean(error.message)
+                    nodes.move(connection, node_id, nodes.UNUSABLE, now, reason=reason)
+            self._plane.hint(self._target)
 
     def _due(self, node: Row[Any]) -> bool:
         """One that failed is left alone for a while."""
@@ -216,6 +261,7 @@ class Scaling:
                 nodes.change(connection, node.id, {"reason": clean(error.message)})
             return
         self._forget(node.id)
+        self._checked_at.pop(node.id, None)
         now = self._plane.now()
         with self._plane.write() as connection:
             row = computes.find(connection, self._target, lock=True)
@@ -226,3 +272,9 @@ class Scaling:
                     costs.node_removed(connection, row.workspace_id, known, now)
             nodes.forget(connection, now - _REMEMBERED)
         self._plane.hint(self._target)
+        if row is not None and row.deleting_at is not None:
+            self._plane.computes_changed()
+
+
+def _site_of(row: Row[Any]) -> str:
+    return site_name(row.config["location"])

@@ -62,7 +62,8 @@ class Targets:
     def stop(self) -> None:
         self._stopping.set()
         self._changed.set()
-        self._thread.join(timeout=10)
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
         for target in list(self._reconcilers):
             self._drop(target)
 

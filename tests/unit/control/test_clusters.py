@@ -15,6 +15,8 @@ from tests.unit.control.test_reconciler import Clock, clock
 from wherry.control import computes, costs, evictions, runs
 from wherry.control.reports import report
 from wherry.core.errors import ComputeTargetException, ConflictError, UserErrorException
+from wherry.core.resources import Resources
+from wherry.drivers.sites import Machine
 from wherry.store import runs as store_runs
 from wherry.store import tables
 
@@ -277,6 +279,30 @@ def test_a_dedicated_cluster_takes_the_room_of_a_low_priority_one(
         cheap.tick()
     assert world.status(urgent) == "Completed"
     assert world.status(patient) == "Starting"
+
+
+def test_an_idle_machine_that_is_gone_is_found_before_a_run_is_given_to_it(
+    world: ClusterWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(world.driver), "reach", lambda *_: None, raising=False)
+    monkeypatch.setattr("wherry.control.scaling.time.monotonic", world.clock.monotonic)
+    computes.change(world.plane, "w", "cpu", {"config": {"min_nodes": 1}})
+    world.watch(60)
+    assert states(world) == ["idle"]
+    world.backend.down, world.broken = True, "the memory backend is down"
+    for _ in range(5):
+        world.tick(30)
+    assert "the memory backend is down" in str(world.show()["problem"])
+    world.backend.down, world.broken = False, ""
+    world.watch(400)
+    assert states(world) == ["idle"]
+
+
+def test_a_machine_that_no_row_knows_is_removed(world: ClusterWorld) -> None:
+    world.there["stray"] = Machine("stray", Resources(1, 0, 0))
+    world.restart()
+    world.tick()
+    assert world.there == {}
 
 
 def live(world: ClusterWorld, run_id: str) -> None:

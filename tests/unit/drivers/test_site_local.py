@@ -1,0 +1,84 @@
+"""Slots of this machine: cut once, counted, and gone without a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from wherry.core.errors import TargetUnavailableError
+from wherry.core.resources import Resources
+from wherry.drivers import groups
+from wherry.drivers.base import Launch
+from wherry.drivers.site_local import LocalSite
+
+TOTAL = Resources(4, 400 << 20, 2)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> LocalSite:
+    return LocalSite(tmp_path / "nodes", TOTAL, ["0", "1"])
+
+
+def size(site: LocalSite, name: str) -> object:
+    return next(each for each in site.sizes() if each.name == name)
+
+
+def test_a_slot_is_cut_once_and_its_room_comes_back(site: LocalSite, tmp_path: Path) -> None:
+    half = size(site, "local-2")
+    assert site.room(half) == 2  # type: ignore[arg-type]
+    first = site.make("a", half)  # type: ignore[arg-type]
+    assert site.make("a", half) == first  # type: ignore[arg-type]
+    again = LocalSite(tmp_path / "nodes", TOTAL, ["0", "1"])
+    assert set(again.machines()) == {"a"}
+    assert again.room(half) == 1  # type: ignore[arg-type]
+    again.make("b", half)  # type: ignore[arg-type]
+    with pytest.raises(TargetUnavailableError, match="no room for another node"):
+        again.make("c", half)  # type: ignore[arg-type]
+    for node in ("a", "a", "b", "never"):
+        site.remove(node)
+    assert site.room(half) == 2  # type: ignore[arg-type]
+    assert [path.name for path in (tmp_path / "nodes").iterdir()] == [".slots.lock"]
+
+
+def test_slots_share_no_gpu(site: LocalSite) -> None:
+    one = size(site, "local-2-gpu1")
+    held = [site.make(node, one).gpus for node in ("a", "b")]  # type: ignore[arg-type]
+    assert held == [("0",), ("1",)]
+    for node in ("a", "b"):
+        site.remove(node)
+
+
+def test_what_still_runs_on_a_slot_ends_with_it(site: LocalSite, tmp_path: Path) -> None:
+    machine = site.make("a", size(site, "local-1"))  # type: ignore[arg-type]
+    driver = site.driver("a", machine)
+    driver.submit(Launch("attempt", ["/bin/sh", "-c", "echo $$ > {dir}/pid; exec sleep 600"]))
+    pid = tmp_path / "nodes" / "a" / "attempt" / "pid"
+    while not pid.exists() or not pid.read_text():
+        os.sched_yield()
+    number = int(pid.read_text())
+    site.remove("a")
+    with pytest.raises(ProcessLookupError):
+        os.kill(number, 0)
+
+
+def test_groups_are_made_where_they_can_be(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.write_text("3:memory:/us\n0::/us\n")
+    parent = tmp_path / "root" / "memory" / "us"
+    parent.mkdir(parents=True)
+    [made] = groups.make("node", 1000, tmp_path / "root", own)
+    assert Path(made) == parent / "node"
+    assert (parent / "node" / "memory.limit_in_bytes").read_text() == "1000"
+    own.write_text("0::/us/session\n")
+    below = tmp_path / "root" / "us"
+    below.mkdir()
+    (below / "cgroup.subtree_control").write_text("cpu memory\n")
+    [made] = groups.make("node", 1000, tmp_path / "root", own)
+    assert (Path(made) / "memory.max").read_text() == "1000"
+    assert Path(made).parent == below
+    (below / "cgroup.subtree_control").write_text("cpu\n")
+    assert groups.make("other", 1000, tmp_path / "root", own) == []
+    assert json.dumps(groups.make("none", 0)) == "[]"
