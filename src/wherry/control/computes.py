@@ -60,6 +60,8 @@ def show(plane: Plane, workspace_name: str, name: str) -> dict[str, Any]:
 
 
 def get(connection: Connection, workspace: Workspace, name: str, *, lock: bool = False) -> Row[Any]:
+    if name == LOCAL:
+        raise ConflictError("the compute target 'local' is this machine: it is always there")
     row = computes.find(connection, key(workspace.name, name), lock=lock)
     if row is None:
         raise missing(connection, workspace, name)
@@ -315,8 +317,6 @@ def _check_fixed(row: Row[Any], config: Mapping[str, Any]) -> None:
 
 
 def _owned(connection: Connection, workspace: Workspace, name: str) -> Row[Any]:
-    if name == LOCAL:
-        raise ConflictError("the compute target 'local' is this machine: it is always there")
     return get(connection, workspace, name, lock=True)
 
 
