@@ -9,7 +9,7 @@ from typing import Any
 
 from wherry.core.lifecycle import Observation, Phase
 from wherry.drivers.base import Driver, Handle
-from wherry.store import attempts, runs
+from wherry.store import attempts, computes, runs
 
 from . import run_logs
 from .plane import Plane
@@ -45,13 +45,21 @@ class Clearing:
 
     def sweep(self, *, held_back: bool) -> Sequence[Any]:
         """The attempts that were looked at; those of them that are still alive are ended."""
-        ended = self._ended(LATEST if held_back or self._busy() else AFTER)
+        ended = self._ended(self._after(held_back))
         handles = [Handle(attempt.handle) for attempt in ended if attempt.handle is not None]
         seen = self._driver.observe(handles) if handles else {}
         cleared = [attempt for attempt in ended if self._clear(attempt, seen)]
         if cleared:
             self._note(cleared)
         return ended
+
+    def _after(self, held_back: bool) -> timedelta:
+        """A target that is being deleted waits for nothing else."""
+        with self._plane.database.read() as connection:
+            row = computes.find(connection, self._target)
+        if row is not None and row.deleting_at is not None:
+            return timedelta(0)
+        return LATEST if held_back or self._busy() else AFTER
 
     def _busy(self) -> bool:
         if self._started_at is None:

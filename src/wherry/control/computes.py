@@ -179,6 +179,7 @@ def remove(plane: Plane, workspace_name: str, name: str, *, cancel: bool) -> boo
     for run in active:
         runs.cancel(plane, run.id)
     gone = finish_removal(plane, row.target)
+    plane.computes_changed()
     plane.hint(row.target)
     return gone
 

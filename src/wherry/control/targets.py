@@ -29,6 +29,7 @@ from .workers import Workers
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 5.0
+_LEAVING_EVERY_S = 0.5
 
 
 class Targets:
@@ -47,6 +48,7 @@ class Targets:
         }
         self._known: dict[str, tuple[Any, Any]] = {}
         self._workers = Workers()
+        self._leaving = False
         self._changed = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="targets", daemon=True)
@@ -83,6 +85,7 @@ class Targets:
         """Make the reconcilers of new targets, end those of targets that are gone."""
         with self._plane.database.read() as connection:
             rows = {row.target: row for row in computes.every(connection)}
+        self._leaving = any(row.deleting_at is not None for row in rows.values())
         for target, row in rows.items():
             if row.deleting_at is not None and finish_removal(self._plane, target):
                 continue
@@ -100,7 +103,7 @@ class Targets:
                 self.look()
             except SQLAlchemyError:
                 log.exception("compute targets cannot be read")
-            self._changed.wait(LOOK_EVERY_S)
+            self._changed.wait(_LEAVING_EVERY_S if self._leaving else LOOK_EVERY_S)
 
     def _add_safely(self, row: Row[Any]) -> None:
         """What one target lacks is told on it, and keeps no other waiting."""
