@@ -35,11 +35,14 @@ def test_built_locked_and_pruned(home: Home, monkeypatch: pytest.MonkeyPatch) ->
     lock = wherry(home, "environment", "lock", "tiny")
     assert [each["version"] for each in json.loads(lock.stdout)["pypi"]] == ["1.16.0"]
     assert "resolving" not in lock.stderr
+    (home.folder / "tiny.lock.json").write_text(lock.stdout)
+    again = wherry(home, "environment", "lock", "tiny.lock.json")
+    assert json.loads(again.stdout)["pypi"] == json.loads(lock.stdout)["pypi"], again.stderr
     kept = wherry(home, "environment", "prune", "--older-than", "1d")
     assert (kept.stdout, kept.returncode) == ("", 0)
     gone = wherry(home, "environment", "prune", "--all")
     assert "tiny" in gone.stdout
-    assert "1 environment removed" in gone.stderr
+    assert " removed, " in gone.stderr  # one, or two where this Python is on the machine twice
 
 
 def test_a_build_that_fails_names_the_line_and_its_log(home: Home) -> None:

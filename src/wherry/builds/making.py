@@ -195,7 +195,8 @@ class _Maker:
     def _build(self, interpreter: Optional[Interpreter], lock: Lock) -> Tuple[str, bool]:
         """Into its final place, since environments hold their own path; finished by its marker."""
         asked = (self._recipe.pip, self._recipe.options) if lock["pylock"] is None else None
-        key = digest(interpreter.path if interpreter else None, lock, asked)
+        base = os.path.realpath(interpreter.path) if interpreter else None
+        key = digest(base, lock, asked)
         with claim(self._cache.path("locks"), key, self._recipe.name, self._talk):
             if self._cache.finished(key) is not None:
                 return key, False

@@ -57,14 +57,19 @@ def _size(ctx: click.Context, param: click.Parameter, value: Optional[str]) -> O
 @click.command(
     "build",
     cls=Command,
-    examples=["wherry environment build Wherry-sklearn", "wherry environment build train -v 3"],
+    examples=[
+        "wherry environment build Wherry-sklearn",
+        "wherry environment build train -v 3",
+        "wherry environment build requirements.txt",
+    ],
 )
 @_named
 @pass_session
 def build(session: Session, name: str, version: Optional[str], target: str) -> None:
     """Make an environment ahead, so that the first run need not wait.
 
-    It is made once for a machine. What is there already is found in milliseconds.
+    NAME is a registered or curated one, or a file that describes one, as for wherry run
+    --environment. It is made once for a machine. What is there already is found in milliseconds.
     """
     details = _built(session, name, version, target)
     if session.asked_for_data:
@@ -84,7 +89,9 @@ def build(session: Session, name: str, version: Optional[str], target: str) -> N
 def lock(session: Session, name: str, version: Optional[str], target: str) -> None:
     """Print what an environment consists of, to the last digit: versions and hashes.
 
-    It is built first where it is not there. Environment.from_lock makes the same again.
+    NAME is a registered or curated one, or a file that describes one. It is built first where it
+    is not there. The same is made again by wherry run --environment train.lock.json, or by
+    Environment.from_lock.
     """
     found = _built(session, name, version, target).get_lock()
     if session.asked_for_data:
@@ -145,23 +152,18 @@ def prune(
 
 
 def _built(session: Session, name: str, version: Optional[str], target: str) -> ImageBuildDetails:
-    """The log of the build goes to stderr: stdout is for the answer."""
     from ..sdk.environment import Environment
-    from ..sdk.handle import BUILD_LOG
     from . import follow
+    from .environment_choice import choose
 
-    environment = Environment.get(session.workspace, name, version)
+    if version is None:
+        environment = choose(session, name)
+    else:
+        environment = Environment.get(session.workspace, name, version)
     details = environment.build(session.workspace, target)
     session.say(f"run {details.run.id} makes it on {target}")
-    output = follow.Output(to_stderr=True)
-    details.run.stream_logs(output.write if not session.quiet else _ignore, name=BUILD_LOG)
-    record = follow.ended(session, details.run)
-    follow.conclude(session, record, shown=False)
+    follow.conclude(session, follow.watch_build(session, details.run), shown=False)
     return details
-
-
-def _ignore(_data: bytes) -> None:
-    """Nobody wants to see it."""
 
 
 def _pruned(session: Session, words: List[str], target: str) -> Dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The environment that ``--environment`` means: a registered one, or a file that describes one."""
+"""The environment that someone names: a registered one, or a file that describes one."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 _YAML = (".yml", ".yaml")
 _PIP = (".txt", ".in")
+_LOCK = ".json"
 
 
 def choose(session: Session, text: str) -> Environment:
-    """A conda file, pip requirements or a v2 file where it is one, else what the server knows."""
+    """A conda file, pip requirements, a v2 file or a lock, else what the server knows."""
     ending = os.path.splitext(text)[1].lower()
-    is_file = ending in (*_YAML, *_PIP) or os.sep in text
+    is_file = ending in (*_YAML, *_PIP, _LOCK) or os.sep in text
     if not is_file:
         return Environment._referred(session.workspace, text)
     if not os.path.isfile(text):
@@ -30,11 +31,18 @@ def choose(session: Session, text: str) -> Environment:
         there = os.listdir(folder) if os.path.isdir(folder) else []
         raise UserErrorException(
             f"there is no file {text!r}{suggest(os.path.basename(text), there)}",
-            hint="--environment takes a conda file, pip requirements (.txt), or a name",
+            hint="an environment is a conda file, pip requirements (.txt), a lock (.json),"
+            " or a name",
         )
+    return _described(text, ending)
+
+
+def _described(text: str, ending: str) -> Environment:
     name = os.path.splitext(os.path.basename(text))[0]
     if ending in _PIP:
         return Environment.from_pip_requirements(name, text)
+    if ending == _LOCK:
+        return Environment.from_lock(name, text)
     fields: Any = parse(read_file(text), text)
     if isinstance(fields, dict) and "dependencies" in fields:
         return Environment.from_conda_specification(str(fields.get("name") or name), text)

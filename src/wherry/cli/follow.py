@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator
 
 from ..sdk.client import quote
-from ..sdk.handle import EARLY, TERMINAL
+from ..sdk.handle import BUILD_LOG, EARLY, TERMINAL
 from ..sdk.run import Run
 from .ending import RUN_FAILED, Detached, Failure
 from .run_view import duration, verdict
@@ -21,14 +22,20 @@ def watch(
 ) -> Dict[str, Any]:
     """The record of the run at its end, its output shown meanwhile. Ctrl-C ends the watching."""
     stream = Output(to_stderr=to_stderr)
-    try:
+    with _detachable(run, stream, "-f"):
         _wait_for_turn(session, run)
         run.stream_logs(stream.write, offset=offset)
         stream.end_line()
         return ended(session, run)
-    except KeyboardInterrupt:
-        stream.end_line()
-        raise _detached(run.id) from None
+
+
+def watch_build(session: Session, run: Run) -> Dict[str, Any]:
+    """The same, of what is said while an environment is made: stdout is for the answer."""
+    stream = Output(to_stderr=True)
+    with _detachable(run, stream, "-f --build"):
+        if not session.quiet:
+            run.stream_logs(stream.write, name=BUILD_LOG)
+        return ended(session, run)
 
 
 def ended(session: Session, run: Run) -> Dict[str, Any]:
@@ -106,9 +113,16 @@ def _next(session: Session, run_id: str, seen: str, timeout_s: float) -> Dict[st
     return answer
 
 
-def _detached(run_id: str) -> Detached:
-    return Detached(
-        f"\nrun {run_id} goes on; only the watching has ended\n\n"
-        f"  wherry logs -f {run_id}      watch it again\n"
-        f"  wherry job cancel {run_id}   end it"
-    )
+@contextmanager
+def _detachable(run: Run, stream: Output, options: str) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        stream.end_line()
+        again, end = f"wherry logs {options} {run.id}", f"wherry job cancel {run.id}"
+        width = max(len(again), len(end))
+        raise Detached(
+            f"\nrun {run.id} goes on; only the watching has ended\n\n"
+            f"  {again:{width}}   watch it again\n"
+            f"  {end:{width}}   end it"
+        ) from None

@@ -79,7 +79,7 @@ def _priority(ctx: click.Context, param: click.Parameter, value: Any) -> Optiona
     metavar="NAME",
     shell_complete=completing("environments"),
     help="What it needs installed: a registered or curated environment, such as train:3 or "
-    "Wherry-sklearn, or a file: conda's, or pip's requirements (.txt).",
+    "Wherry-sklearn, or a file: conda's, pip's requirements (.txt) or a lock (.json).",
 )
 @click.option(
     "--experiment",

@@ -113,12 +113,14 @@ def finish(
     ``tell`` says whom of several nodes it is about.
     """
     spec = run.spec or {}
+    environment = spec.get("environment") or {}
     sentence, error = endings.describe(
         decision.reason,
         exit,
         detail=detail,
         limit_s=spec.get("max_run_duration_s"),
-        interpreter=spec.get("environment", {}).get("interpreter_path", ""),
+        interpreter=environment.get("interpreter_path", ""),
+        environment=environment.get("name", "") if environment.get("specification") else "",
     )
     if tell is not None:
         sentence = tell(sentence)

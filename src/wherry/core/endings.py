@@ -15,9 +15,14 @@ def describe(
     detail: str = "",
     limit_s: object = None,
     interpreter: str = "",
+    environment: str = "",
 ) -> Tuple[str, Optional[Dict[str, Any]]]:
-    """What is said of the end, warnings included, and the error (None for success or cancel)."""
-    sentence = _sentence(reason, exit, detail, limit_s) + _remedy(reason, exit, interpreter)
+    """What is said of the end, warnings included, and the error (None for success or cancel).
+
+    It ran in an ``interpreter`` that was there, or in an ``environment`` that was made for it.
+    """
+    sentence = _sentence(reason, exit, detail, limit_s)
+    sentence += _remedy(reason, exit, interpreter, environment)
     message = "; ".join([*filter(None, [sentence]), *(exit.warnings if exit is not None else ())])
     if reason in (None, Reason.SUCCEEDED, Reason.CANCELED, Reason.PREEMPTED):
         return message, None
@@ -79,7 +84,9 @@ def _lost(exit: Optional[ExitRecord], detail: str) -> str:
     )
 
 
-def _remedy(reason: Optional[Reason], exit: Optional[ExitRecord], interpreter: str) -> str:
+def _remedy(
+    reason: Optional[Reason], exit: Optional[ExitRecord], interpreter: str, environment: str
+) -> str:
     """What helps with the two failures that nearly everyone meets on the first day."""
     error = exit.error if exit is not None and exit.error else {}
     exception = str(error.get("exception") or "")
@@ -90,6 +97,8 @@ def _remedy(reason: Optional[Reason], exit: Optional[ExitRecord], interpreter: s
             f"; it ran in {interpreter}: --env names another Python, --environment has packages"
             " installed"
         )
+    if exception.startswith("ModuleNotFoundError:") and environment:
+        return f"; environment {environment!r} does not have it: add the package that it is in"
     if exception.startswith("FileNotFoundError:") and "'/" not in exception:
         return "; a run sees the files of its snapshot, without those that ignore files name"
     return ""

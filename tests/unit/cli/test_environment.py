@@ -7,6 +7,7 @@ import pytest
 
 from wherry.control import environments
 from wherry.control.plane import Plane
+from wherry.sdk.run import Run
 
 from .conftest import Wherry
 
@@ -19,6 +20,9 @@ conda_file:
     - python=3.11
     - pip: [pandas>=2]
 """
+LOCK = {"format": 1, "platform": "linux", "python": "3.11", "conda": [], "pylock": "", "pypi": [
+    {"name": "six", "version": "1.17.0", "hashes": []}
+]}  # fmt: skip
 
 
 @pytest.fixture
@@ -169,6 +173,7 @@ def test_environments_of_job_files(
         ("conda.yml", "mine", "numpy"),
         ("requirements.txt", "requirements", "pandas"),
         ("./environment.yml", "train", "pandas>=2"),
+        ("lock.json", "lock", "six"),
     ],
 )
 def test_a_run_in_an_environment(
@@ -178,6 +183,7 @@ def test_a_run_in_an_environment(
     (folder / "conda.yml").write_text("name: mine\ndependencies: [numpy]\n")
     (folder / "requirements.txt").write_text("pandas\n")
     (folder / "environment.yml").write_text(FILE)
+    (folder / "lock.json").write_text(json.dumps(LOCK))
     result = wherry("run", "--detach", "--environment", given, "train.py", "-o", "json")
     assert result.code == 0, result.err
     record = json.loads(result.out)
@@ -187,3 +193,17 @@ def test_a_run_in_an_environment(
     assert f"environment  {name}" in wherry("job", "show", record["id"]).out
     bare = wherry("run", "--detach", "--environment", given, "--command", "x", "-o", "json").out
     assert json.loads(bare)["spec"]["command"] == "x"
+
+
+def test_a_build_that_is_no_longer_watched_goes_on(
+    wherry: Wherry, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_given: object, **_named: object) -> None:
+        raise KeyboardInterrupt
+
+    (folder / "requirements.txt").write_text("pandas\n")
+    monkeypatch.setattr(Run, "stream_logs", interrupted)
+    result = wherry("environment", "build", "requirements.txt")
+    assert result.code == 130
+    assert "goes on; only the watching has ended" in result.err
+    assert "wherry logs -f --build prepare_image_" in result.err

@@ -72,6 +72,12 @@ def test_first_day_failures_come_with_a_remedy(exception: str, words: str) -> No
     assert words in told
 
 
+def test_a_module_that_an_environment_lacks_is_to_be_added_to_it() -> None:
+    exit = ExitRecord(exit_code=1, error={"exception": "ModuleNotFoundError: No module 'six'"})
+    told, _ = describe(Reason.EXIT_CODE, exit, environment="train")
+    assert "environment 'train' does not have it" in told
+
+
 def test_a_missing_absolute_path_is_not_the_snapshots_fault() -> None:
     exit = ExitRecord(exit_code=1, error={"exception": "FileNotFoundError: '/data/x.csv'"})
     told, _ = describe(Reason.EXIT_CODE, exit, interpreter="/opt/python")
