@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +16,21 @@ pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two no
 
 
 @pytest.fixture
-def cluster(home: Home) -> ComputeTarget:
-    wanted = AmlCompute.provisioning_configuration(vm_size="local-1", max_nodes=2)
-    return ComputeTarget.create(Workspace.create("w", exist_ok=True), "duo", wanted)
+def make_cluster(home: Home) -> Callable[[str], AmlCompute]:
+    """Of two nodes on this machine."""
+
+    def make(priority: str) -> AmlCompute:
+        wanted = AmlCompute.provisioning_configuration("local-1", priority, max_nodes=2)
+        made = ComputeTarget.create(Workspace.create("w", exist_ok=True), "duo", wanted)
+        assert isinstance(made, AmlCompute)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def cluster(make_cluster: Callable[[str], AmlCompute]) -> AmlCompute:
+    return make_cluster("dedicated")
 
 
 # Every process but the first sends its rank to where all meet.
@@ -86,7 +97,7 @@ def test_one_node_that_fails_ends_the_run_and_is_named(home: Home, cluster: Comp
     wait_until(lambda: not home.running("train.py"))
 
 
-# It saves what it has when it is asked to end, and goes on from there.
+# The first node saves what it has when it is asked to end, and all go on from there.
 RESUMES = """
 import os, pathlib, signal, sys, time
 
@@ -97,8 +108,9 @@ if saved.exists():
     sys.exit()
 
 def save(*_):
-    saved.parent.mkdir()
-    saved.write_text("7")
+    if os.environ["RANK"] == "0":
+        saved.parent.mkdir()
+        saved.write_text("7")
     sys.exit()
 
 signal.signal(signal.SIGTERM, save)
@@ -109,21 +121,22 @@ time.sleep(600)
 
 
 def test_a_preempted_run_goes_on_where_it_was(
-    home: Home, cluster: ComputeTarget, tmp_path: Path
+    home: Home, make_cluster: Callable[[str], AmlCompute], tmp_path: Path
 ) -> None:
-    run = home.submit(RESUMES, compute_target=cluster)
-    wait_until(lambda: "user_logs/std_log.txt" in run.get_file_names())
-    wait_until(lambda: read(run, "user_logs/std_log.txt", tmp_path) == "ready\n")
-    preempt(home)
+    cluster = make_cluster("lowpriority")
+    job = PyTorchConfiguration(node_count=2)
+    run = home.submit(RESUMES, compute_target=cluster, distributed_job_config=job)
+    logs = [f"user_logs/std_log_process_{rank}.txt" for rank in (0, 1)]
+    wait_until(lambda: set(logs) <= set(run.get_file_names()))
+    wait_until(lambda: [read(run, log, tmp_path) for log in logs] == ["ready\n"] * 2)
+    cluster.simulate_eviction()
     assert run.wait_for_completion()["status"] == "Completed"
-    told = read(run, "user_logs/std_log.txt", tmp_path)
-    assert told == "attempt 2 goes on at 7 of the first\n"
+    told = "attempt 2 goes on at 7 of the first\n"
+    assert [read(run, log, tmp_path) for log in logs] == [told] * 2
     assert read(run, "user_logs/attempt_1/std_log.txt", tmp_path) == "ready\n"
-
-
-def preempt(home: Home) -> None:
-    """The node is wanted for another run."""
-    with sqlite3.connect(home.home / "wherry.db", timeout=60) as database:
-        wanted = int(time.time() * 1e6), "Preempted"
-        database.execute("UPDATE attempts SET stop_wanted_at = ?, stop_reason = ?", wanted)
-    database.close()
+    events = Workspace.create("w", exist_ok=True)._client.get(f"/runs/{run.id}/events")["items"]
+    (event,) = [each for each in events if each["reason"] == "Preempted"]
+    assert event["to"] == "Queued"
+    assert event["message"].endswith(
+        "was taken away (evicted by hand); it starts again with what it has saved"
+    )

@@ -36,13 +36,13 @@ class Members:
             SimpleNamespace(**{**row._mapping, **(changes if row.id == attempt.id else {})})
             for row in rows
         ]
-        names = nodes.names(connection, [row.node_id for row in rows if row.node_id])
+        self._nodes = nodes.some(connection, [row.node_id for row in rows if row.node_id])
         alone = len(rows) == 1
         never_end = [] if alone else _never_end(run)
         self.seen = [
             Member(
                 rank=each.rank,
-                node=names.get(each.node_id, ""),
+                node=self._name(each),
                 facts=facts(plane, each),
                 stop=each.stop_reason,
                 serves=each.rank in never_end,
@@ -59,11 +59,17 @@ class Members:
 
     @property
     def taken(self) -> str:
-        """The node that was wanted for another run: the first that was asked to end for it."""
+        """Which node was taken away, and why: the first that was asked to end."""
         asked = [each for each in self._known if each.stop_reason == gang.PREEMPTED]
         first = min(asked, key=lambda each: each.stop_wanted_at)
-        name = next(each.node for each in self.seen if each.rank == first.rank)
-        return f"its node {name}" if name else "its node"
+        node = self._nodes.get(first.node_id)
+        if node is None:
+            return "its node was taken away"
+        return f"its node {node.name} was taken away" + (f" ({node.reason})" if node.reason else "")
+
+    def _name(self, attempt: Any) -> str:
+        node = self._nodes.get(attempt.node_id)
+        return str(node.name) if node is not None else ""
 
     def stop(self) -> bool:
         """Ask those to end that are to; whether there are any."""

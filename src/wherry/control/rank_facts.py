@@ -24,20 +24,19 @@ def ranks(plane: Plane, run: Any, spec: RunSpec, place: Placement) -> dict[str, 
     """The manifest's part for it; None for a run of one process."""
     if spec.node_count == 1 and spec.distribution is None:
         return None
-    ids: list[str | None] = [None]
-    names: dict[str, str] = {}
-    addresses: dict[str, str] = {}
-    if spec.node_count > 1:
-        with plane.database.read() as connection:
-            members = attempts.members(connection, run.id, number_of(run))
-            ids = [each.node_id for each in members]
-            known = [each for each in ids if each]
-            names = nodes.names(connection, known)
-            addresses = nodes.addresses(connection, known)
+    found = _nodes(plane, run) if spec.node_count > 1 else [None]
     return {
         "node": place.rank,
         "type": spec.distribution["type"] if spec.distribution else "",
-        "hosts": [addresses.get(each or "", _THIS_MACHINE) for each in ids],
-        "names": [names.get(each or "") or f"node-{rank}" for rank, each in enumerate(ids)],
+        "hosts": [str((node and node.config.get("address")) or _THIS_MACHINE) for node in found],
+        "names": [str((node and node.name) or f"node-{rank}") for rank, node in enumerate(found)],
         "roles": roles(spec.distribution, spec.node_count),
     }
+
+
+def _nodes(plane: Plane, run: Any) -> list[Any]:
+    """Of each rank; None of one that is not known."""
+    with plane.database.read() as connection:
+        ids = [each.node_id for each in attempts.members(connection, run.id, number_of(run))]
+        known = nodes.some(connection, [each for each in ids if each])
+    return [known.get(each or "") for each in ids]

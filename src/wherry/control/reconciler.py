@@ -442,7 +442,9 @@ class Reconciler:
         self._forget_clients()
 
     def _clear_away(self) -> None:
-        for attempt in self._clearing.sweep(held_back=self._admission.held_back):
+        # Of a cluster, those who wait may wait for a node that leaves when it is cleared.
+        held_back = self._admission.held_back and self._cluster is None
+        for attempt in self._clearing.sweep(held_back=held_back):
             self._looked_at.pop(attempt.id, None)
             self._admission.ended(attempt.id)
             self._plane.hearing.forget(attempt.id)

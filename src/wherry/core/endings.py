@@ -65,7 +65,7 @@ def _sentence(
     if reason is Reason.RUNNER_LOST:
         return _lost(exit, detail)
     if reason is Reason.PREEMPTED:
-        return f"{detail} was wanted for another run; it starts again with what it has saved"
+        return f"{detail}; it starts again with what it has saved"
     if reason is Reason.CLIENT_LOST:
         return "the program that logged this run was not heard of again"
     return detail or "failed"

@@ -122,7 +122,8 @@ def _become(wanted: Dict[str, Any]) -> int:
         handle = os.open(wanted["logs"][local], flags, 0o600)
         os.dup2(handle, 1)
         os.dup2(handle, 2)
-    env = {**os.environ, **wanted["variables"][local]}
+    own = wanted["variables"][local]
+    env = {**os.environ, **{name: own[name] for name in own if not _is_of_mpi(name)}}
     try:
         os.execvpe(wanted["argv"][0], wanted["argv"], env)  # noqa: S606
     except OSError as error:
@@ -136,14 +137,21 @@ def _under_mpirun(mpirun: str, wanted: Dict[str, Any], path: str) -> List[str]:
 
 
 def _variables_of_mpirun() -> Dict[str, str]:
-    """Open MPI asks for these where there are fewer cores than processes, or root."""
+    """Open MPI asks for these where there are fewer cores than processes, or root.
+
+    With those of a process that it has started it would not start.
+    """
     return {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if not _is_of_mpi(name)},
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "OMPI_MCA_rmaps_base_oversubscribe": "1",
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     }
+
+
+def _is_of_mpi(name: str) -> bool:
+    return name.startswith(("OMPI_COMM_WORLD_", "OMPI_UNIVERSE_"))
 
 
 def _exit(status: int) -> int:

@@ -50,23 +50,13 @@ def find(connection: Connection, node_id: str) -> Row[Any] | None:
     return connection.execute(_BY_ID, {"node_id": node_id}).first()
 
 
-def names(connection: Connection, node_ids: Sequence[str]) -> dict[str, str]:
-    """What people call them, as far as they are known."""
-    return {row.id: row.name for row in _some(connection, node_ids)}
-
-
-def addresses(connection: Connection, node_ids: Sequence[str]) -> dict[str, str]:
-    """Where the others find them, as far as they are on other machines than this."""
-    found = {row.id: (row.config or {}).get("address") for row in _some(connection, node_ids)}
-    return {node_id: str(address) for node_id, address in found.items() if address}
-
-
-def _some(connection: Connection, node_ids: Sequence[str]) -> list[Row[Any]]:
-    return [
-        row
+def some(connection: Connection, node_ids: Sequence[str]) -> dict[str, Row[Any]]:
+    """Those of these that are known."""
+    return {
+        row.id: row
         for batch in batches(node_ids)
         for row in connection.execute(select(nodes).where(nodes.c.id.in_(batch)))
-    ]
+    }
 
 
 def present(connection: Connection, target: str) -> list[Row[Any]]:

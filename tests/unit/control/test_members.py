@@ -185,7 +185,7 @@ def test_a_preempted_run_queues_again_and_says_so(world: World) -> None:
         last = run_rows.history(connection, pair.run_id)[-1]
     assert (run.status, run.preemptions) == ("Queued", 1)
     assert (last.to_status, last.reason) == ("Queued", "Preempted")
-    assert last.message.startswith("its node host-b was wanted for another run")
+    assert last.message.startswith("its node host-b was taken away; it starts again")
     pair.admit()
     pair.begin()
     again = world.backend.attempts[pair.members[0].id].launch

@@ -163,6 +163,7 @@ def test_a_missing_script_is_told_as_ever(attempt: Attempt) -> None:
 
 MPIRUN = """#!/bin/sh
 test "$1" = -n || exit 9
+test -z "$OMPI_COMM_WORLD_RANK" || exit 8
 count=$2; shift 2
 for rank in $(seq 0 $((count - 1))); do OMPI_COMM_WORLD_RANK=$rank "$@" & done
 wait
