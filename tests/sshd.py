@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -50,11 +50,20 @@ def missing() -> str:
 class Sshd:
     """One server. ``home`` is the home of whoever logs in, whoever that is."""
 
-    def __init__(self, folder: Path, address: str = "127.0.0.1", cache: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        address: str = "127.0.0.1",
+        cache: Path | None = None,
+        inside: Sequence[str] = (),
+        port: int = 0,
+    ) -> None:
+        """``inside`` is a command that starts it elsewhere, in a network of its own."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.address = address
-        self.port = _free_port(address)
+        self.port = port or _free_port(address)
+        self._inside = list(inside)
         self.home = folder / "home"
         self.home.mkdir(exist_ok=True)
         self.cache = cache or folder / "cache"
@@ -84,7 +93,15 @@ class Sshd:
         path.write_text(given + _supported(self._config()))
         if os.getuid() == 0:
             Path("/run/sshd").mkdir(parents=True, exist_ok=True)
-        argv = [str(program()), "-D", "-f", str(path), "-E", str(self.folder / "log")]
+        argv = [
+            *self._inside,
+            str(program()),
+            "-D",
+            "-f",
+            str(path),
+            "-E",
+            str(self.folder / "log"),
+        ]
         self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
         until(self._answers)
 

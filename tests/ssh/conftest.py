@@ -38,6 +38,55 @@ def own_sshd(tmp_path: Path, shared_sshd: Sshd) -> Iterator[Sshd]:
     sshd.stop()
 
 
+class Network:
+    """One of its own, that reaches nothing; this machine reaches it by one wire."""
+
+    def __init__(self, name: str, address: str, ours: str) -> None:
+        self.name = name
+        self.address = address
+        self._ours = ours
+
+    def make(self) -> None:
+        wire = self.name[:15]
+        ip("netns", "add", self.name)
+        ip("link", "add", wire, "type", "veth", "peer", "name", "eth0", "netns", self.name)
+        ip("addr", "add", f"{self._ours}/30", "dev", wire)
+        ip("link", "set", wire, "up")
+        for words in (
+            ("addr", "add", f"{self.address}/30", "dev", "eth0"),
+            ("link", "set", "eth0", "up"),
+            ("link", "set", "lo", "up"),
+        ):
+            ip("-n", self.name, *words)
+
+    def cut(self) -> None:
+        ip("-n", self.name, "link", "set", "eth0", "down")
+
+    def heal(self) -> None:
+        ip("-n", self.name, "link", "set", "eth0", "up")
+
+    def remove(self) -> None:
+        subprocess.run(["ip", "netns", "delete", self.name], capture_output=True)
+
+
+def ip(*words: str) -> None:
+    done = subprocess.run(["ip", *words], capture_output=True, text=True)
+    if done.returncode:
+        raise OSError(done.stderr.strip())
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    network = Network(f"wherry-{secrets.token_hex(4)}", "10.213.47.2", "10.213.47.1")
+    try:
+        network.make()
+    except OSError as error:
+        network.remove()
+        pytest.skip(f"no network of its own can be made here: {error}")
+    yield network
+    network.remove()
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of two megabytes."""

@@ -57,6 +57,20 @@ def test_a_closed_port(sshd: Sshd) -> None:
     assert f"nothing listens at port {port} of 127.0.0.2" in sentence
 
 
+def test_a_name_with_several_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.2", 0))
+        port = probe.getsockname()[1]
+    found = [
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))
+        for address in ("127.0.0.2", "127.0.0.3")
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_words, **_options: found)
+    kind, sentence = trouble(Host("both.lab", port))
+    assert kind == "port_closed"
+    assert f"nothing listens at port {port} of both.lab" in sentence
+
+
 @contextmanager
 def listening(answer: bytes | None) -> Iterator[int]:
     """Something that is no SSH server; without an answer it takes no connections either."""
@@ -151,7 +165,7 @@ def test_keys_of_ones_own(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     kind, sentence = trouble(sshd.host(private_key=""))
     assert kind == "credentials"
-    assert "the keys of the SSH agent and of ~/.ssh was tried" in sentence.replace("were", "was")
+    assert "the keys of the SSH agent and of ~/.ssh were tried" in sentence
     (tmp_path / ".ssh").mkdir()
     shutil.copy(sshd.folder / "key", tmp_path / ".ssh" / "id_ed25519")
     assert preflight(sshd.host(private_key="")).host_key == sshd.host_key

@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from tests.homes import Home, wait_until
+from tests.ssh.conftest import Network
 from tests.sshd import Sshd, user
 from wherry import Run, Workspace
 from wherry.core.errors import NotFoundError
@@ -222,6 +223,37 @@ def test_a_node_that_was_restarted_is_told_apart(lab: Lab, tmp_path: Path) -> No
     wait_until(lambda: run.get_status() == "Failed")
     assert "the machine was restarted while it ran" in run.get_details()["error"]["message"]
     assert "line 3\n" in log_text(run)
+
+
+@pytest.mark.ssh
+def test_a_network_is_cut_and_healed(
+    home: Home, network: Network, shared_sshd: Sshd, tmp_path: Path
+) -> None:
+    """The machine reaches nothing but what is forwarded to it."""
+    inside = ["ip", "netns", "exec", network.name]
+    sshd = Sshd(tmp_path / "far", network.address, shared_sshd.cache, inside, port=22)
+    sshd.start()
+    lab = Lab(home, sshd)
+    try:
+        lab.attach()
+        run = lab.submit(COUNT, str(tmp_path / "done"))
+        wait_until(lambda: "line 3\n" in log_text(run))
+        network.cut()
+        wait_until(lambda: "was lost" in (home.home / "server.log").read_text())
+        assert run.get_status() in ("Running", "NotResponding")
+        network.heal()
+        seen = log_text(run).count("\n")
+        wait_until(lambda: log_text(run).count("\n") > seen + 5)
+        (tmp_path / "done").touch()
+        run.wait_for_completion()
+        assert run.get_status() == "Completed"
+        assert whole(log_text(run))
+        wait_until(lambda: not lab.attempts())
+    finally:
+        network.heal()
+        ended_on(sshd)
+        sshd.drop()
+        sshd.stop()
 
 
 @pytest.mark.ssh

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import re
 import socket
 from contextlib import suppress
 from typing import Any
@@ -162,7 +165,8 @@ def _unreached(host: Host, error: Exception) -> TargetUnavailableError:
             f"the name {host.address} cannot be resolved: {(error.strerror or '').lower()}",
             "give a name that this server's machine can resolve, or an IP address",
         )
-    if isinstance(error, ConnectionRefusedError) or "refused" in str(error).lower():
+    number = _number(error)
+    if number == errno.ECONNREFUSED:
         return _failed(
             host,
             "port_closed",
@@ -176,8 +180,14 @@ def _unreached(host: Host, error: Exception) -> TargetUnavailableError:
             f"port {host.port} of {host.address} did not answer for {CONNECT_S:.0f} s",
             "the machine is off, or a firewall drops what is sent there",
         )
-    reason = (getattr(error, "strerror", None) or str(error)).lower()
+    reason = os.strerror(number).lower() if number else str(error)
     return _failed(host, "network", f"{host.address} cannot be reached: {reason}")
+
+
+def _number(error: Exception) -> int:
+    """Of the error, or of the last of several: a name may have several addresses."""
+    told = re.findall(r"\[Errno (\d+)\]", str(error))
+    return getattr(error, "errno", None) or (int(told[-1]) if told else 0)
 
 
 def _denied(host: Host, client: _Client) -> TargetUnavailableError:
@@ -197,7 +207,7 @@ def _tried(host: Host) -> str:
     if host.password:
         tried.append("a password")
     if not tried:
-        tried.append("the keys of the SSH agent and of ~/.ssh")
+        return "the keys of the SSH agent and of ~/.ssh were tried"
     return f"{' and '.join(tried)} {'were' if len(tried) > 1 else 'was'} tried"
 
 

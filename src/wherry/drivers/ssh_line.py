@@ -91,7 +91,7 @@ class Line:
             return self._link
         if self._opening is None:
             if self._problem is not None and time.monotonic() < self._try_at:
-                raise self._problem
+                raise self._problem.with_traceback(None)
             self._opening = asyncio.ensure_future(self._open())
         return await asyncio.shield(self._opening)
 
@@ -99,7 +99,7 @@ class Line:
         self._roots.add(root)
         link = await self.link()
         if isinstance(link.way, TargetUnavailableError):
-            raise link.way
+            raise link.way.with_traceback(None)
         try:
             return link, await link.tell_server(root)
         except (TimeoutError, LostError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
@@ -19,7 +20,7 @@ from .client import quote
 from .console import say
 from .details import details, error_of
 from .environment import Environment, from_spec
-from .files import RunFiles
+from .files import RunFiles, download
 from .handle import BUILD_LOG, EARLY, STD_LOG, TERMINAL
 from .interactive import ClientRecorder, begin, drive, release, why_failed
 from .labels import Labels
@@ -183,9 +184,9 @@ class Run(Labels, RunFiles):
         """``get_details`` with the text of every log in the place of its address."""
         found = self.get_details()
         for name in found["logFiles"]:
-            chunks: List[bytes] = []
-            self.stream_logs(chunks.append, name=name, follow=False)
-            found["logFiles"][name] = b"".join(chunks).decode("utf-8", "replace")
+            text = io.BytesIO()
+            download(self._client, f"{self._path}/files/{quote(name, safe='/')}", text)
+            found["logFiles"][name] = text.getvalue().decode("utf-8", "replace")
         return found
 
     def get_error(self) -> Optional[Dict[str, Any]]:

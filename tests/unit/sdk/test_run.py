@@ -251,6 +251,13 @@ def test_details_with_logs(run: Run, fake: FakeServer) -> None:
     assert logs == {"user_logs/std_log.txt": "all of it\N{REPLACEMENT CHARACTER}"}
 
 
+def test_details_with_logs_that_are_files(run: Run, fake: FakeServer) -> None:
+    fake.finish(run.id, b"all of it")
+    fake.files[run.id] = {"logs/mine.txt": b"of the script"}
+    logs = run.get_details_with_logs()["logFiles"]
+    assert logs == {"user_logs/std_log.txt": "all of it", "logs/mine.txt": "of the script"}
+
+
 def test_names_and_descriptions(run: Run, fake: FakeServer) -> None:
     assert run.display_name == run.id
     run.display_name = "better"
