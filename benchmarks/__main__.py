@@ -9,6 +9,7 @@ from pathlib import Path
 import wherry
 from benchmarks import (
     clients,
+    clusters,
     containers,
     environments,
     flat,
@@ -31,6 +32,7 @@ PARTS = {
     "clients": clients.rows,
     "containers": containers.rows,
     "environments": environments.rows,
+    "clusters": clusters.rows,
     "ssh": ssh.rows,
 }
 
