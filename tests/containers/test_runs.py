@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -36,7 +37,11 @@ class Node:
     def start(
         self, code: str, *, program: str = "python3", python: Any = None, **docker: Any
     ) -> tuple[Handle, Path]:
-        launch = _launch([program, "-c", code], {"enabled": True, **docker}, python=python)
+        return self.submit(
+            _launch([program, "-c", code], {"enabled": True, **docker}, python=python)
+        )
+
+    def submit(self, launch: Launch) -> tuple[Handle, Path]:
         return self.driver.submit(launch), self._root / launch.attempt_id
 
     def run(self, code: str = "", **docker: Any) -> tuple[ExitRecord, Path]:
@@ -274,3 +279,28 @@ def test_what_goes_wrong_is_one_sentence_and_the_next_run_works(
         assert "engine at unix:///nowhere.sock" in refused(image=BASE)
     record, folder = node.run("print(1)", image=BASE)
     assert (record.exit_code, said(folder)) == (0, "1\n")
+
+
+def test_several_processes_share_a_container(node: Node) -> None:
+    code = (
+        "import os, sys, time\n"
+        "rank = os.environ['RANK']; print(rank, flush=True)\n"
+        "if rank == '0': open('said', 'w').close(); sys.exit()\n"
+        "while not os.path.exists('said'): time.sleep(0.01)\n"
+        "sys.exit(1)"
+    )
+    launch = _launch(["python3", "-c", code], {"enabled": True, "image": BASE})
+    manifest = json.loads(launch.files["manifest.json"])
+    manifest["ranks"] = {
+        "node": 0,
+        "type": "pytorch",
+        "hosts": ["127.0.0.1"],
+        "names": ["here"],
+        "roles": [["worker", "worker"]],
+    }
+    files = {**launch.files, "manifest.json": json.dumps(manifest).encode()}
+    handle, folder = node.submit(dataclasses.replace(launch, files=files))
+    record = node.end_of(handle)
+    assert record.exit_code == 1
+    assert said(folder) == "0\n"
+    assert (folder / "std_log_process_1.txt").read_text() == "1\n"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -81,6 +83,13 @@ def test_processes_of_two_nodes_work_together(
     logs["user_logs/std_log.txt"] = logs["user_logs/std_log_process_0.txt"]
     assert {name: read(run, name, tmp_path) for name in logs} == logs
     assert run.get_metrics() == {f"rank_{rank}": rank for rank in range(4)}
+    shown = subprocess.run(
+        [str(Path(sys.executable).parent / "wherry"), "logs", "-w", "w", "--process", "3"],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert shown.stdout == logs["user_logs/std_log_process_3.txt"]
     outputs = {name for name in run.get_file_names() if "outputs/" in name}
     ranks = {f"outputs/rank_{rank}.txt" for rank in range(4)}
     assert outputs == {*ranks, "outputs/same.txt", "node_1/outputs/same.txt"}

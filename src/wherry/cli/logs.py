@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Optional
 
 import click
 
+from ..core.errors import UserErrorException
 from ..sdk.handle import BUILD_LOG, STD_LOG, TERMINAL
 from .command import Command, argument_for_run, pass_session, whole_number_option
 from .session import Session
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from ..sdk.run import Run
 
 _GUESS = 200
+_PROCESS = "user_logs/std_log_process_"
 
 
 @click.command(
@@ -24,15 +26,22 @@ _GUESS = 200
         "wherry logs -n 20 baseline",
         "wherry logs 3f2a9c01 > output.txt",
         "wherry logs --build",
+        "wherry logs --process 3 -f",
     ],
 )
 @argument_for_run(required=False)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
 @whole_number_option("-n", "--lines", help="Only the last lines.")
 @click.option("--build", is_flag=True, help="What was said while its environment was made.")
+@whole_number_option("--process", help="Of a distributed run: the process of this rank.")
 @pass_session
 def logs(
-    session: Session, run_id: Optional[str], follow: bool, lines: Optional[int], build: bool
+    session: Session,
+    run_id: Optional[str],
+    follow: bool,
+    lines: Optional[int],
+    build: bool,
+    process: Optional[int],
 ) -> None:
     """Show what a run has printed.
 
@@ -44,9 +53,11 @@ def logs(
 
     run = session.run(run_id)
     name = BUILD_LOG if build else STD_LOG
+    if process is not None:
+        name = _of_process(run, process)
     size = log_size(run, name)
     offset = tail_offset(run, size or 0, lines, name) if lines is not None else 0
-    if build or not follow:
+    if name != STD_LOG or not follow:
         if size is None and not follow:
             session.say(f"run {run.id} {_nothing(run.get_status(), build)}")
             return
@@ -58,6 +69,15 @@ def logs(
         session.say(f"following run {run.id}")
     record = following.watch(session, run, offset=offset)
     following.conclude(session, record, shown=True)
+
+
+def _of_process(run: Run, rank: int) -> str:
+    name = f"{_PROCESS}{rank}.txt"
+    count = sum(str(file["path"]).startswith(_PROCESS) for file in run.list_files())
+    if rank < count or (not count and run.get_status() not in TERMINAL):
+        return name
+    known = f"its processes are 0 to {count - 1}" if count else "it is one process, without ranks"
+    raise UserErrorException(f"run {run.id} has no process {rank}", hint=known)
 
 
 def _nothing(status: str, build: bool) -> str:

@@ -436,3 +436,13 @@ def test_logs_of_a_run_that_has_printed_nothing(wherry: Wherry, runs: Runs) -> N
     wherry("job", "cancel", made)
     assert wherry("logs").err == f"wherry: run {made} printed nothing\n"
     assert "built nothing: no environment had to be made" in wherry("logs", "--build").err
+
+
+def test_the_log_of_a_process_that_is_not_there(wherry: Wherry, runs: Runs) -> None:
+    made = runs.queued()["id"]
+    assert wherry("logs", "--process", "1").err == f"wherry: run {made} has printed nothing yet\n"
+    wherry("job", "cancel", made)
+    result = wherry("logs", "--process", "1")
+    assert result.code == 1
+    assert f"run {made} has no process 1" in result.err
+    assert "it is one process, without ranks" in result.err
