@@ -12,7 +12,13 @@ from wherry import Workspace
 from wherry.sdk.compute.amlcompute import AmlCompute
 from wherry.sdk.compute.target import ComputeTarget
 
-GREEDY = "held = []\nwhile True: held.append(bytearray(10 << 20))"
+GREEDY = """\
+import time
+held = []
+while True:
+    held.append(bytearray(10 << 20))
+    time.sleep(0.02)
+"""
 
 
 @pytest.fixture
