@@ -76,6 +76,7 @@ class ClusterWorld(CrashingWorld):
         self.made: dict[str, int] = {}
         self.capacity = 10
         self.broken = ""
+        self._created = False
         self._config = {"max_nodes": 2, "idle_seconds": 60, **config}
         super().__init__(folder, clock)
 
@@ -84,13 +85,17 @@ class ClusterWorld(CrashingWorld):
         fuse = fuse or Fuse(0)
         self.fuse = fuse
         self.driver = CrashingDriver(self.backend, fuse, self._pipe[0])
-        made = {"type": "AmlCompute", "config": self._config}
-        computes.put(self.plane, "w", "cpu", made)
+        if not self._created:
+            self.create()
         cluster = Cluster(self.plane, TARGET, MemorySite(self, fuse), AtOnce())
         self.reconciler = Reconciler(self.plane, TARGET, cluster.driver, cluster)
         if fuse.left:
             assert self._database is not None
             self._fuse_transactions(self._database, fuse)
+
+    def create(self) -> None:
+        self._created = True
+        computes.put(self.plane, "w", "cpu", {"type": "AmlCompute", "config": self._config})
 
     def another(self, target: str) -> Reconciler:
         """The loop of a second cluster on the same site."""

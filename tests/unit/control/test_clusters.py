@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,12 @@ from tests.unit.control.crashing import Crash, Fuse
 from tests.unit.control.test_reconciler import Clock, clock
 from wherry.control import computes, costs, evictions, runs
 from wherry.control.reports import report
-from wherry.core.errors import ComputeTargetException, ConflictError, UserErrorException
+from wherry.core.errors import (
+    ComputeTargetException,
+    ConflictError,
+    NotFoundError,
+    UserErrorException,
+)
 from wherry.core.resources import Resources
 from wherry.drivers.sites import Machine
 from wherry.store import runs as store_runs
@@ -335,6 +341,42 @@ def test_whenever_the_server_dies_no_node_is_leaked_or_doubled(
         if not fuse.blown:
             break
         world.restart()
+    assert point > 20
+    world.close()
+
+
+def delete(world: ClusterWorld) -> None:
+    """A cluster with a run that works and one that waits goes, wherever that was left."""
+    with suppress(NotFoundError):
+        computes.remove(world.plane, "w", "cpu", cancel=True)
+    for _ in range(20):
+        if computes.finish_removal(world.plane, TARGET):
+            return
+        world.tick(20)
+
+
+def test_whenever_the_server_dies_a_deleted_cluster_leaves_nothing(
+    tmp_path: Path, clock: Clock
+) -> None:
+    world = ClusterWorld(tmp_path, clock)
+    for point in count(1):
+        made = [world.submit(), world.submit(node_count=2)]
+        world.watch(60)
+        fuse = Fuse(point)
+        world.restart(fuse=fuse)
+        try:
+            delete(world)
+        except Crash:
+            world.restart()
+            delete(world)
+        fuse.left = 0
+        assert [world.status(run_id) for run_id in made] == ["Canceled"] * 2
+        assert (world.there, world.nodes(), world.backend.attempts) == ({}, [], {})
+        assert computes.finish_removal(world.plane, TARGET)
+        if not fuse.blown:
+            break
+        world.restart()
+        world.create()
     assert point > 20
     world.close()
 
