@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests import sshd as servers
-from tests.homes import Home
+from tests.homes import Home, wait_until
 from tests.sshd import Sshd
 from wherry import Experiment, Run, ScriptRunConfig, Workspace
 from wherry.cli.app import run as wherry
@@ -50,6 +50,7 @@ def test_a_machine_is_attached_by_its_key(
     assert sshd.host_key in str(dsvm_compute.serialize())
     assert "PRIVATE KEY" not in str(dsvm_compute.serialize())
     assert dsvm_compute.check()["host_key"] == sshd.host_key
+    wait_until(lambda: ComputeTarget(ws, "attach-dsvm").resources.cpu >= 1)
     run = submitted(home, ws, dsvm_compute)
     run.wait_for_completion(show_output=True)
     assert f"at home in {sshd.home}" in capsys.readouterr().out

@@ -17,6 +17,7 @@ _STYLES = {
     "unusable": {"fg": "red"},
     "preempted": {"fg": "yellow"},
     "Failed": {"fg": "red"},
+    "Unavailable": {"fg": "red"},
 }
 
 
@@ -86,7 +87,9 @@ def state_of(record: Mapping[str, Any]) -> str:
         return provisioning
     if record.get("state") == "Stopped":
         return "Stopped"
-    return str((record.get("status") or {}).get("allocation_state") or "Ready")
+    status = record.get("status") or {}
+    otherwise = "Unavailable" if record.get("problem") else "Ready"
+    return str(status.get("allocation_state") or otherwise)
 
 
 def nodes_of(record: Mapping[str, Any]) -> str:

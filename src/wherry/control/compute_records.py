@@ -15,6 +15,7 @@ from wherry.core.records import iso
 from wherry.core.resources import Resources
 from wherry.core.targets import LOCAL
 from wherry.core.vm_sizes import nearest
+from wherry.drivers.base import Health
 from wherry.store import attempts, nodes
 
 from .plane import Plane
@@ -27,7 +28,10 @@ def record(plane: Plane, connection: Connection, row: Row[Any]) -> dict[str, Any
     present = nodes.present(connection, row.target)
     busy = nodes.busy(connection, row.target)
     shown = [_node(node, busy.get(node.id)) for node in present]
+    active = attempts.active(connection, row.target)
     located = row.kind == CLUSTER
+    if not located:
+        shown = _nodes_of(plane.machines.get(row.target), active, iso(row.created_at), row.config)
     return {
         "name": row.name,
         "type": row.type,
@@ -45,8 +49,8 @@ def record(plane: Plane, connection: Connection, row: Row[Any]) -> dict[str, Any
         "notices": notices(plane, row),
         "status": _status(row, present, shown) if located else None,
         "nodes": shown,
-        "free": _free(shown),
-        "active": len(attempts.active(connection, row.target)),
+        "free": _free(shown) if located else _left(plane.machines.get(row.target), active),
+        "active": len(active),
     }
 
 
@@ -135,32 +139,13 @@ def _node(node: Row[Any], run_id: str | None) -> dict[str, Any]:
 def local(plane: Plane) -> dict[str, Any]:
     """This machine, which every workspace has."""
     driver, at = plane.drivers.get(LOCAL), iso(plane.started_at)
-    found: list[dict[str, Any]] = []
     trouble: str | None = None
-    none = Resources(0, 0, 0)
     with plane.database.read() as connection:
         active = attempts.active(connection, LOCAL)
     try:
         health = driver.check() if driver is not None else None
     except TargetUnavailableError as error:
         health, trouble = None, error.message
-    for node in health.nodes if health else ():
-        found.append(
-            {
-                "id": node.name,
-                "name": node.name,
-                "state": nodes.RUNNING if active else nodes.IDLE,
-                "reason": "",
-                "run_id": active[0].run_id if active else None,
-                **node.resources.__dict__,
-                "size": LOCAL,
-                "price_per_hour": 0.0,
-                "address": None,
-                "port": None,
-                "created_at": at,
-            }
-        )
-    total = sum((node.resources for node in health.nodes), none) if health else none
     fixed = {"name": LOCAL, "type": LOCAL, "kind": LOCAL, "location": LOCAL, "config": {}}
     return {
         **fixed,
@@ -174,10 +159,39 @@ def local(plane: Plane) -> dict[str, Any]:
         "problem": trouble or plane.problems.get(LOCAL),
         "notices": [],
         "status": None,
-        "nodes": found,
-        "free": dict(free_of(total, [_used(row) for row in active]).__dict__),
+        "nodes": _nodes_of(health, active, at, {}),
+        "free": _left(health, active),
         "active": len(active),
     }
+
+
+def _nodes_of(
+    health: Health | None, active: Sequence[Any], at: str | None, config: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """The nodes of a machine that is there without our doing, as far as it was seen."""
+    return [
+        {
+            "id": node.name,
+            "name": node.name,
+            "state": nodes.RUNNING if active else nodes.IDLE,
+            "reason": "",
+            "run_id": active[0].run_id if active else None,
+            **node.resources.__dict__,
+            "size": LOCAL if not config else "",
+            "price_per_hour": 0.0,
+            "address": config.get("address"),
+            "port": config.get("port"),
+            "created_at": at,
+        }
+        for node in (health.nodes if health else ())
+    ]
+
+
+def _left(health: Health | None, active: Sequence[Any]) -> dict[str, Any]:
+    """What of a machine nobody uses."""
+    every = [node.resources for node in health.nodes] if health else []
+    total = sum(every, Resources(0, 0, 0))
+    return dict(free_of(total, [_used(row) for row in active]).__dict__)
 
 
 def _used(row: attempts.AttemptRow) -> Used:

@@ -75,6 +75,7 @@ class Plane:
     rooms: dict[str, int] = field(default_factory=dict)
     shortages: dict[str, tuple[str, int]] = field(default_factory=dict)
     local_health: tuple[float, Health] | None = None
+    machines: dict[str, Health] = field(default_factory=dict)  # of attached ones, as last seen
     started_at: datetime = field(default_factory=_now)
     attentive_since: datetime = field(default_factory=_now)
     hearing: Hearing = field(default_factory=Hearing)

@@ -23,6 +23,7 @@ from wherry.core.gang import PREEMPTED
 from wherry.core.lifecycle import Decision, Observation, Phase, Reason, Status
 from wherry.core.placement import Placement
 from wherry.core.resources import Resources
+from wherry.core.targets import LOCAL
 from wherry.core.text import clean
 from wherry.drivers.base import Driver, Handle, Health, Reporting, Rescuer
 from wherry.store import attempts, leases, runs
@@ -130,11 +131,17 @@ class Reconciler:
         self._try(self._cancel, started)
         self._try(self._look, started)
         self._try(self._sweep)
+        self._try(self._visit)
         if self._cluster is not None:
             self._try(self._cluster.tick)
         self._tell()
         if self._trouble is not None:
             raise self._trouble
+
+    def _visit(self) -> None:
+        """A machine elsewhere is asked though no run needs it: what is wrong is told in time."""
+        if self._cluster is None and self._target != LOCAL:
+            self._plane.machines[self._target] = self._capacity()
 
     def _tell(self) -> None:
         """What is wrong with the target is shown on it, as long as it is."""
