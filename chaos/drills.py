@@ -6,7 +6,7 @@ import random
 import time
 from dataclasses import dataclass
 
-from chaos import cable, clients, clock, databases, disks, growth, processes
+from chaos import cable, clients, clock, databases, disks, environments, growth, processes
 from chaos.books import Books
 from chaos.verdict import Act, judge
 from chaos.workload import Workload
@@ -54,6 +54,7 @@ DRILLS: dict[str, Drill] = {
     "postgres killed": Drill(databases.kill_postgres, 20, 1, databases.postgres),
     "node's disk full": Drill(disks.fill_node, 20, 1, disks.small_node),
     "server's disk full": Drill(disks.fill_server, 20, 1, disks.small_server),
+    "builders killed": Drill(environments.build_under_fire, 40, 2, environments.no_downloads),
     "clock set": Drill(clock.set_clock, 24, 2, clock.own_clock),
     "client killed": Drill(clients.kill_client, 100, 5),
     "bulk killed": Drill(clients.kill_bulk, 20),

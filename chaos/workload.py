@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from chaos.books import BRIEF, SCRIPT, TAG, WORKSPACE, Books, Entry, all_runs
 from chaos.world import World, wait_until
-from wherry import Experiment, Run, ScriptRunConfig, WherryError, Workspace
+from wherry import Environment, Experiment, Run, ScriptRunConfig, WherryError, Workspace
 
 T = TypeVar("T")
 
@@ -43,15 +43,23 @@ class Workload:
     def open_entry(self, count: int) -> Entry:
         return self.books.open(uuid.UUID(int=self.chance.getrandbits(128)).hex, count)
 
-    def config(self, entry: Entry, pause_s: float) -> ScriptRunConfig:
+    def config(
+        self, entry: Entry, pause_s: float, environment: Environment | None = None
+    ) -> ScriptRunConfig:
         """With a limit on its time, far away: nothing here may reach it."""
-        arguments = [entry.token, str(entry.count), str(pause_s)]
-        source = str(self.world.source)
-        return ScriptRunConfig(source, "script.py", arguments, max_run_duration_seconds=_LIMIT_S)
+        return ScriptRunConfig(
+            str(self.world.source),
+            "script.py",
+            [entry.token, str(entry.count), str(pause_s)],
+            environment=environment,
+            max_run_duration_seconds=_LIMIT_S,
+        )
 
-    def submit(self, count: int = 20, pause_s: float = 0.02) -> tuple[Run, Entry]:
+    def submit(
+        self, count: int = 20, pause_s: float = 0.02, environment: Environment | None = None
+    ) -> tuple[Run, Entry]:
         entry = self.open_entry(count)
-        return self._sent(entry, self.config(entry, pause_s))
+        return self._sent(entry, self.config(entry, pause_s, environment))
 
     def outlast(self, outage: Callable[[float], None], rounds: int) -> None:
         """Two runs around each outage: one would end during it, the other after it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -116,6 +117,32 @@ def test_unfinished_environments_go(build: Build, root: str) -> None:
     Path(root, "environments", "half").mkdir()
     assert [entry.name for entry in prune(root).removed] == ["unfinished"]
     assert keys(root) == {key(kept)}
+
+
+def test_what_builders_that_died_left_behind_goes(build: Build, root: str) -> None:
+    build("a")
+    specs, work = Path(root, "specs"), Path(root, "work")
+    [answer] = specs.iterdir()
+    fresh, stale = (specs / f"{answer.name}.{part}" for part in ("fresh", "stale"))
+    for path in (fresh, stale):
+        path.write_text("{")
+    os.utime(stale, (0, 0))
+    for name in ("dead", "alive"):
+        (work / name / "pip").mkdir(parents=True)
+    with Path(root, "locks", "alive.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        prune(root)
+        assert [path.name for path in work.iterdir()] == ["alive"]
+    assert set(specs.iterdir()) == {answer, fresh}
+
+
+def test_what_another_one_prunes_meanwhile_is_no_error(
+    build: Build, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build("a")
+    monkeypatch.setattr("wherry.builds.prune.read_json", lambda path: Path(path).unlink(True))
+    prune(root)
+    assert list(Path(root, "specs").iterdir()) == []
 
 
 def test_the_command_lists_prunes_and_locks(

@@ -307,3 +307,13 @@ def test_what_makes_no_sense_is_refused(root: str, python: Any, sentence: str) -
 def test_a_quote_that_is_not_closed_is_a_sentence(root: str) -> None:
     with pytest.raises(BuildError, match="a quote that is not closed"):
         prepare(spec("--index-url 'http://127.0.0.1/simple", "six"), root)
+
+
+def test_what_is_no_requirement_is_called_so(index: Index, root: str) -> None:
+    asked = spec("six", "$(x)", f"a @ {index.url}/files/a.whl", file="conda.yml", lines={"$(x)": 7})
+    with pytest.raises(BuildError) as caught:
+        prepare(asked, root)
+    said = "$(x) (conda.yml, line 7) in the pip section of environment 'train' is no requirement"
+    assert str(caught.value) == said
+    assert caught.value.line == 7
+    assert "requirements.in" not in caught.value.text()

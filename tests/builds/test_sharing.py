@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.builds.conftest import spec
@@ -114,6 +115,29 @@ def test_a_build_killed_half_way_leaves_nothing_that_looks_finished(
     assert again.built
     assert again.prefix == str(half)
     assert not (half / "left-over").exists()
+
+
+def test_uv_that_is_killed_is_begun_again(wanted: Path, index: Index, root: str) -> None:
+    index.let_go.clear()
+    builder = start(wanted, root)
+    assert index.asked.wait(PATIENCE_S)
+    for each in psutil.Process(builder.pid).children():
+        each.kill()
+    index.let_go.set()
+    out, said = builder.communicate(timeout=PATIENCE_S)
+    assert json.loads(out)["built"], said
+    assert "uv was killed while it made an environment; it is begun again" in said
+
+
+def test_uv_that_is_always_killed_is_told(wanted: Path, root: str, tmp_path: Path) -> None:
+    deadly = tmp_path / "uv"
+    deadly.write_text("#!/bin/sh\necho so far >&2; kill -9 $$\n")
+    deadly.chmod(0o755)
+    with pytest.raises(BuildError, match="uv was killed while it made") as caught:
+        prepare(json.loads(wanted.read_text()), root, uv=str(deadly))
+    assert "lacks memory" in caught.value.text()
+    assert "so far" in caught.value.text()
+    assert list(Path(root, "work").iterdir()) == []
 
 
 def test_cancel_ends_every_program_of_the_build(wanted: Path, index: Index, root: str) -> None:

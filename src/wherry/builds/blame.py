@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import List, Optional
+from typing import Dict, List, Optional
 
 from wherry.builds.error import BuildError
 from wherry.builds.recipe import Recipe, conda_parts, name_of
@@ -11,6 +11,7 @@ from wherry.builds.redacting import without_secrets
 
 _UNREACHABLE = re.compile(r"Failed to fetch: `?(\S+?)`?$", re.MULTILINE)
 _UNBUILT = re.compile(r"Failed to build `([^`]+)`")
+_UNREADABLE = "Couldn't parse requirement"
 _LAST_LINES = 15
 
 
@@ -27,6 +28,14 @@ def unresolved(recipe: Recipe, output: str) -> BuildError:
             explanation=explanation,
         )
     guilty = blamed(recipe, output)
+    if guilty and _UNREADABLE in output:
+        return BuildError(
+            f"{shown(recipe, guilty[0])} in the pip section of {recipe.name} is no requirement",
+            hint="write it like pandas or pandas>=2,<3",
+            explanation=output[output.index(_UNREADABLE) :].partition("\n")[2].strip("\n"),
+            file=recipe.file,
+            line=recipe.lines.get(guilty[0]),
+        )
     sentence = f"{recipe.name} cannot be resolved"
     if not guilty:
         return BuildError(sentence, explanation=explanation, file=recipe.file)
@@ -53,7 +62,7 @@ def unbuilt(recipe: Recipe, output: str) -> Optional[BuildError]:
         return None
     package = found[1]
     name = name_of(package)
-    guilty = [each for each in [*recipe.pip, *recipe.conda] if _name(each) == name]
+    guilty = [each for each, known in _asked(recipe).items() if known == name]
     place = recipe.place(guilty[0]) if guilty else ""
     return BuildError(
         f"{recipe.name} needs {package}" + (f" ({place})" if place else "") + ", for which there is"
@@ -82,16 +91,18 @@ def shown(recipe: Recipe, requirement: str) -> str:
 
 def blamed(recipe: Recipe, output: str) -> List[str]:
     """The requirements that the explanation speaks of, those quoted whole before all others."""
-    asked = [*recipe.pip, *recipe.conda]
+    asked = _asked(recipe)
     quoted = [each for each in asked if _mentions(output, each.replace(" ", ""))]
-    if quoted and "Couldn't parse" in output:
+    if quoted and _UNREADABLE in output:
         return quoted
-    named = [each for each in asked if _mentions(output, _name(each))]
+    named = [each for each, name in asked.items() if _mentions(output, name)]
     return named if len(named) < 4 or not quoted else quoted
 
 
-def _name(requirement: str) -> str:
-    return name_of(requirement) or conda_parts(requirement)[0]
+def _asked(recipe: Recipe) -> Dict[str, str]:
+    """Each requirement with its package's name, empty for an address."""
+    pip = {each: name_of(each) for each in recipe.pip}
+    return {**{each: conda_parts(each)[0] for each in recipe.conda}, **pip}
 
 
 def _mentions(output: str, word: str) -> bool:

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
-from wherry.builds.error import BuildStalled
+from wherry.builds.error import BuildKilled, BuildStalled
 from wherry.builds.talk import Talk
 
 _LOOK_S = 0.1
@@ -55,12 +55,22 @@ def run(
     finally:
         os.close(writes)
     try:
-        return Outcome(*_follow(process, source, talk, heard, silent_s))
+        return _own_end(words[0], *_follow(process, source, talk, heard, silent_s))
     except BaseException:
         _end(process)
         raise
     finally:
         os.close(source)
+
+
+def _own_end(program: str, code: int, output: str) -> Outcome:
+    if code == -signal.SIGKILL:
+        raise BuildKilled(
+            f"{os.path.basename(program)} was killed while it made an environment",
+            hint="if nobody did it, the machine lacks memory",
+            explanation=output.strip(),
+        )
+    return Outcome(code, output)
 
 
 def _follow(

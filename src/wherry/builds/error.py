@@ -44,3 +44,7 @@ class BuildCanceled(BuildError):
 
 class BuildStalled(BuildError):
     """A program of the build has said nothing for too long, and was ended."""
+
+
+class BuildKilled(BuildError):
+    """A program of the build was killed by somebody else, or by the machine for want of memory."""

@@ -16,7 +16,7 @@ from wherry.builds.conda import TOOL, Conda, Record
 from wherry.builds.conda_names import conda_only, requirement, to_pypi
 from wherry.builds.disk import check_space, from_os
 from wherry.builds.downloads import using_downloads
-from wherry.builds.error import BuildError
+from wherry.builds.error import BuildError, BuildKilled
 from wherry.builds.finding import find, open_environment
 from wherry.builds.interpreters import Interpreter, Pin, choose
 from wherry.builds.key import digest, platform, spec_key
@@ -30,6 +30,7 @@ from wherry.builds.uv import fetch_python, find_uv, variables
 
 Lock = Dict[str, Any]
 _OLDEST = (3, 8)  # in which Wherry's own modules run
+_TRIES = 3
 _EVERYWHERE = ("pip", "setuptools", "wheel")
 
 
@@ -71,6 +72,15 @@ class _Maker:
             talk.log(f"notice: {notice}\n".encode())
 
     def make(self) -> Prepared:
+        """A program that was killed half-way has said nothing against the environment."""
+        for _ in range(_TRIES - 1):
+            try:
+                return self._make()
+            except BuildKilled as error:
+                self._talk.log(f"{error}; it is begun again\n".encode())
+        return self._make()
+
+    def _make(self) -> Prepared:
         shutil.rmtree(self._work, ignore_errors=True)
         os.makedirs(self._work, mode=0o700)  # an address of a package may hold a password
         try:

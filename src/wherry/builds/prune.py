@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
 import time
 from dataclasses import dataclass
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from wherry.builds.cache import MARKER, Cache, read_json
 from wherry.builds.downloads import remove_downloads
+
+_WRITTEN_S = 3600.0
 
 
 @dataclass(frozen=True)
@@ -92,8 +95,7 @@ def _entry(cache: Cache, key: str) -> Entry:
 
 def _idle(cache: Cache, key: str) -> bool:
     held = _hold(cache, key)
-    for descriptor in held or ():
-        os.close(descriptor)
+    _let_go(held or ())
     return held is not None
 
 
@@ -106,10 +108,14 @@ def _hold(cache: Cache, key: str) -> Optional[Tuple[int, ...]]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            for each in taken:
-                os.close(each)
+            _let_go(taken)
             return None
     return tuple(taken)
+
+
+def _let_go(taken: Sequence[int]) -> None:
+    for descriptor in taken:
+        os.close(descriptor)
 
 
 def _remove(cache: Cache, entry: Entry) -> bool:
@@ -119,20 +125,35 @@ def _remove(cache: Cache, entry: Entry) -> bool:
     try:
         cache.discard(cache.environment(entry.key))
     finally:
-        for descriptor in held:
-            os.close(descriptor)
+        _let_go(held)
     return True
 
 
 def _forget(cache: Cache) -> None:
-    """Answers that lead nowhere, and what removals left behind."""
+    """Answers that lead nowhere, and what removals and builders that died left behind."""
     there = set(_list(cache.path("environments")))
     for name in _list(cache.path("specs")):
         path = cache.path("specs", name)
-        if (read_json(path) or {}).get("environment") not in there:
-            os.unlink(path)
+        if _leads_nowhere(path, there):
+            with contextlib.suppress(FileNotFoundError):  # another one prunes, too
+                os.unlink(path)
     for name in _list(cache.path("trash")):
         shutil.rmtree(cache.path("trash", name), ignore_errors=True)
+    for name in _list(cache.path("work")):
+        held = _hold(cache, name)
+        if held is not None:
+            shutil.rmtree(cache.path("work", name), ignore_errors=True)
+        _let_go(held or ())
+
+
+def _leads_nowhere(path: str, there: Set[str]) -> bool:
+    """One that is not whole yet has some time to become so."""
+    if path.endswith(".json"):
+        return (read_json(path) or {}).get("environment") not in there
+    try:
+        return time.time() - os.stat(path).st_mtime > _WRITTEN_S
+    except OSError:
+        return False
 
 
 def _list(folder: str) -> List[str]:

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import uuid
 from typing import Dict, Iterator, List, Optional
 
 from wherry.builds.cache import Cache
@@ -18,6 +17,7 @@ from wherry.builds.talk import Talk
 
 OLDEST = (0, 8)  # reads and writes pylock.toml
 WANTED = "uv>=0.8,<1"
+_CLAIM = "tool-uv"
 
 
 def find_uv(cache: Cache, talk: Talk, given: Optional[str] = None) -> str:
@@ -26,7 +26,7 @@ def find_uv(cache: Cache, talk: Talk, given: Optional[str] = None) -> str:
     for path in _places(cache):
         if _works(path):
             return path
-    with claim(cache.path("locks"), "tool-uv", "the program uv", talk):
+    with claim(cache.path("locks"), _CLAIM, "the program uv", talk):
         if not _works(_own(cache)):
             _fetch(cache, talk)
     return _own(cache)
@@ -63,7 +63,8 @@ def _works(path: str) -> bool:
 def _fetch(cache: Cache, talk: Talk) -> None:
     """As the wheel on the package index, by pip, into a folder that appears when it is whole."""
     talk.say("fetching uv")
-    partial = cache.path("work", uuid.uuid4().hex)
+    partial = cache.path("work", _CLAIM)
+    shutil.rmtree(partial, ignore_errors=True)
     try:
         pip = _pip(os.path.join(partial, "pip"), talk)
         target = os.path.join(partial, "uv")
