@@ -6,7 +6,17 @@ import random
 import time
 from dataclasses import dataclass
 
-from chaos import cable, clients, clock, databases, disks, environments, growth, processes
+from chaos import (
+    cable,
+    clients,
+    clock,
+    clusters,
+    databases,
+    disks,
+    environments,
+    growth,
+    processes,
+)
 from chaos.books import Books
 from chaos.verdict import Act, judge
 from chaos.workload import Workload
@@ -59,6 +69,12 @@ DRILLS: dict[str, Drill] = {
     "client killed": Drill(clients.kill_client, 100, 5),
     "bulk killed": Drill(clients.kill_bulk, 20),
     "all at once": Drill(clients.all_at_once, 25, 1),
+    "scaling killed": Drill(clusters.kill_scaling, 200, 8, clusters.slots),
+    "removal raced": Drill(clusters.race_removal, 60, 3, clusters.slots),
+    "room exhausted": Drill(clusters.exhaust, 20, 1, clusters.slots),
+    "node killed": Drill(clusters.kill_node, 60, 2, clusters.slots),
+    "one of two killed": Drill(clusters.kill_one_of_two, 60, 2, clusters.slots),
+    "evicted": Drill(clusters.evict, 30, 1, clusters.slots),
     "many runs": Drill(growth.many_runs, 50),
 }
 """In the order in which the campaign holds them."""

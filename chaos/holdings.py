@@ -27,7 +27,8 @@ def holdings(world: World) -> Counter[str]:
         theirs = held_by(nursery)
         found["runner"] += theirs["child"]
         found["pipe of the nursery"] += theirs["pipe"]
-    found["attempt folder"] = len(list(world.home.glob("nodes/local/[!.]*")))
+    found["attempt folder"] = len(world.attempt_folders())
+    found["node folder"] = len(world.node_folders())
     found["incoming folder"] = len(list(world.home.glob("blobs/incoming/*")))
     return found
 

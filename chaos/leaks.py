@@ -25,9 +25,9 @@ def find_leaks(world: World, fresh: Mapping[str, int]) -> list[str]:
     for what stays behind."""
     world.start_server()
     try:
-        wait_until(lambda: not _attempt_folders(world), "clearing away the attempts' folders", 90)
+        wait_until(lambda: not world.attempt_folders(), "clearing away the attempts' folders", 90)
     except TimeoutError as error:
-        left = [sorted(each.name for each in path.iterdir()) for path in _attempt_folders(world)]
+        left = [sorted(each.name for each in path.iterdir()) for path in world.attempt_folders()]
         return [f"{error}: {left}; {_rows(world)}"]
     held = _held(world, fresh)
     world.stop()
@@ -36,7 +36,8 @@ def find_leaks(world: World, fresh: Mapping[str, int]) -> list[str]:
     return [
         *(f"the server has {fault}" for fault in held),
         *(f"a process: {process}" for process in world.processes()),
-        *(f"a folder of an attempt: {path.name}" for path in _attempt_folders(world)),
+        *(f"a folder of an attempt: {path.name}" for path in world.attempt_folders()),
+        *(f"a folder of a node: {path.name}" for path in world.node_folders()),
         *(f"an unfinished file: {path}" for path in _temporary(world)),
         *(f"a lock: {line}" for line in _locks(world)),
         *_rows(world),
@@ -53,10 +54,6 @@ def _held(world: World, fresh: Mapping[str, int]) -> list[str]:
         more = grown(fresh, holdings(world), kept(world))
         if not more or time.monotonic() > until:
             return more
-
-
-def _attempt_folders(world: World) -> Sequence[Path]:
-    return [path for path in world.home.glob("nodes/local/*") if path.is_dir()]
 
 
 def _temporary(world: World) -> Sequence[Path]:
@@ -83,8 +80,12 @@ def _rows(world: World) -> list[str]:
         open_attempts = connection.execute(
             text("SELECT id FROM attempts WHERE ended_at IS NULL OR released_at IS NULL")
         ).fetchall()
+        present = connection.execute(
+            text("SELECT name, state, reason FROM nodes WHERE removed_at IS NULL")
+        ).fetchall()
     database.close()
     return [
         *(f"a lease: {name} of {owner}" for name, owner in leases),
+        *(f"a node: {name} {state} {reason}" for name, state, reason in present),
         *(f"an attempt that has not ended: {each}" for (each,) in open_attempts),
     ]

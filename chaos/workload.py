@@ -7,11 +7,11 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from chaos.books import BRIEF, SCRIPT, TAG, WORKSPACE, Books, Entry, all_runs
 from chaos.world import World, wait_until
-from wherry import Environment, Experiment, Run, ScriptRunConfig, WherryError, Workspace
+from wherry import Experiment, Run, ScriptRunConfig, WherryError, Workspace
 
 T = TypeVar("T")
 
@@ -24,13 +24,15 @@ _OUTAGES_S = ((1, 3), (1, 3), (120, 240), (10, 60))
 class Workload:
     """Submits to a world, writing down what it sends.
 
-    ``elsewhere`` counts submissions to another world, audited there.
+    ``elsewhere`` counts submissions to another world, audited there. ``target`` is the name of the
+    compute target that runs go to.
     """
 
     world: World
     books: Books
     chance: random.Random
     elsewhere: int = 0
+    target: str | None = None
 
     def __post_init__(self) -> None:
         script = self.world.source / "script.py"
@@ -43,23 +45,23 @@ class Workload:
     def open_entry(self, count: int) -> Entry:
         return self.books.open(uuid.UUID(int=self.chance.getrandbits(128)).hex, count)
 
-    def config(
-        self, entry: Entry, pause_s: float, environment: Environment | None = None
-    ) -> ScriptRunConfig:
+    def config(self, entry: Entry, pause_s: float, **options: Any) -> ScriptRunConfig:
         """With a limit on its time, far away: nothing here may reach it."""
-        return ScriptRunConfig(
-            str(self.world.source),
-            "script.py",
-            [entry.token, str(entry.count), str(pause_s)],
-            environment=environment,
-            max_run_duration_seconds=_LIMIT_S,
-        )
+        resume = ["resume"] if entry.evictions else []
+        given = {
+            "arguments": [entry.token, str(entry.count), str(pause_s), *resume],
+            "compute_target": self.target,
+            "max_run_duration_seconds": _LIMIT_S,
+            **options,
+        }
+        return ScriptRunConfig(str(self.world.source), "script.py", **given)
 
     def submit(
-        self, count: int = 20, pause_s: float = 0.02, environment: Environment | None = None
+        self, count: int = 20, pause_s: float = 0.02, *, evictions: int = 0, **options: Any
     ) -> tuple[Run, Entry]:
         entry = self.open_entry(count)
-        return self._sent(entry, self.config(entry, pause_s, environment))
+        entry.evictions = evictions
+        return self._sent(entry, self.config(entry, pause_s, **options))
 
     def outlast(self, outage: Callable[[float], None], rounds: int) -> None:
         """Two runs around each outage: one would end during it, the other after it.
@@ -92,7 +94,7 @@ class Workload:
 
     def _brief(self, entry: Entry) -> ScriptRunConfig:
         command = ["/bin/sh", "-c", BRIEF, entry.token]
-        return ScriptRunConfig(str(self.world.source), command=command)
+        return ScriptRunConfig(str(self.world.source), command=command, compute_target=self.target)
 
     def _sent(self, entry: Entry, config: ScriptRunConfig) -> tuple[Run, Entry]:
         """Tried until the server takes it, as a person would."""

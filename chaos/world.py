@@ -88,12 +88,21 @@ class World:
 
     def runner_pids(self) -> list[int]:
         found = []
-        for path in self.home.glob("nodes/local/*/started"):
+        for path in self.home.glob("nodes/*/*/started"):
             with suppress(OSError, ValueError, KeyError):
                 pid = int(json.loads(path.read_text())["pid"])
                 if pid and _alive(pid):
                     found.append(pid)
         return found
+
+    def attempt_folders(self) -> list[Path]:
+        """On the machine itself and on nodes that are slots of it."""
+        return [path for path in self.home.glob("nodes/*/[!.]*") if path.is_dir()]
+
+    def node_folders(self) -> list[Path]:
+        """Of slots that a cluster has on this machine."""
+        found = self.home.glob("nodes/[!.]*")
+        return [path for path in found if path.is_dir() and path.name != "local"]
 
     def processes(self) -> list[psutil.Process]:
         """Whatever belongs to this home, but this process."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 from functools import partial
@@ -93,8 +94,11 @@ class Targets:
                 self._drop(target)
             if target not in self._reconcilers and self._attached(row):
                 self._add_safely(row)
-        for target in set(self._reconcilers) - self._static - set(rows):
+        gone = set(self._reconcilers) - self._static - set(rows)
+        for target in gone:
             self._drop(target)
+        if gone:
+            gc.collect()  # their pipes and connections go with them, not at some later time
 
     def _loop(self) -> None:
         while not self._stopping.is_set():
