@@ -45,6 +45,14 @@ def test_built_locked_and_pruned(home: Home, monkeypatch: pytest.MonkeyPatch) ->
     assert " removed, " in gone.stderr  # one, or two where this Python is on the machine twice
 
 
+def test_what_was_not_done_as_asked_is_said_at_the_end(home: Home) -> None:
+    (home.folder / "train.py").write_text("pass")
+    (home.folder / "old.txt").write_text("azureml-defaults\n")
+    done = wherry(home, "run", "--environment", "old.txt", "train.py")
+    assert done.returncode == 0, done.stderr
+    assert "wherry: note: azureml-defaults is not installed" in done.stderr
+
+
 def test_a_build_that_fails_names_the_line_and_its_log(home: Home) -> None:
     (home.folder / "train.py").write_text("pass")
     (home.folder / "pins.txt").write_text("six==1.4.0\npython-dateutil==2.9.0\n")

@@ -70,6 +70,14 @@ def probe(channels: Sequence[Channel], talk: Talk) -> List[Channel]:
     return [answers[place] for place in range(len(channels))]
 
 
+def why_silent(channels: Sequence[Channel]) -> str:
+    """A reason that several have is told once."""
+    reasons: Dict[str, List[str]] = {}
+    for channel in channels:
+        reasons.setdefault(channel.silence, []).append(channel.shown)
+    return "; ".join(f"{', '.join(shown)}: {reason}" for reason, shown in reasons.items())
+
+
 def _probe(channel: Channel) -> Channel:
     reason = ""
     for file in _FILES:

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from wherry.builds.activation import activation
 from wherry.builds.cache import Cache
-from wherry.builds.channels import Channel, addresses, probe
+from wherry.builds.channels import Channel, addresses, probe, why_silent
 from wherry.builds.claim import claim
 from wherry.builds.command import run
 from wherry.builds.conda import TOOL, Conda, Record
@@ -130,7 +130,7 @@ class _Maker:
         self._talk.say("asking conda channels")
         asked = probe(addresses(recipe.channels), self._talk)
         silent = [each for each in asked if each.silence]
-        why = "; ".join(f"{each.shown}: {each.silence}" for each in silent)
+        why = why_silent(silent)
         if silent and recipe.resolver == "rattler":
             raise BuildError(
                 f"{recipe.name} needs a conda channel that does not answer: {why}",
@@ -289,6 +289,7 @@ def _new_enough(recipe: Recipe, talk: Talk) -> Recipe:
     oldest = ".".join(map(str, _OLDEST))
     talk.notice(
         f"Python {recipe.python.lstrip('= ')} is too old for Wherry's own azureml module: Python"
-        f" {oldest} is used instead; 'strict: true' keeps the old one"
+        f" {oldest} is used instead ('strict: true' keeps the old one, 'as_of: 2020-06-01' takes"
+        " packages of that day)"
     )
     return recipe._replace(python=f"={oldest}")

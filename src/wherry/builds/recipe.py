@@ -28,7 +28,7 @@ class Recipe(NamedTuple):
     lock: Optional[Dict[str, Any]] = None
     file: Optional[str] = None
     lines: Mapping[str, int] = {}
-    notices: Tuple[str, ...] = ()  # one for each azureml package that is not installed
+    notices: Tuple[str, ...] = ()  # that azureml packages are not installed
 
     def place(self, requirement: str) -> str:
         """Where a requirement was written, for a sentence: ``conda.yml, line 7``."""
@@ -46,7 +46,7 @@ def parse(spec: Dict[str, Any], folder: Optional[str] = None) -> Recipe:
     channels, conda, pip = _sections(python.get("conda") or {}, name)
     requirements, options = _pip(pip, folder, name)
     pin, conda = _python(conda)
-    notices: List[str] = []
+    azureml: List[str] = []
     lock = python.get("lock")
     if lock is not None and not _is_lock(lock):
         raise BuildError(f"the lock of {name} is not one that a build has written")
@@ -54,8 +54,8 @@ def parse(spec: Dict[str, Any], folder: Optional[str] = None) -> Recipe:
         name=name,
         python=pin,
         channels=tuple(channels),
-        conda=tuple(_without_azureml(conda, notices)),
-        pip=tuple(_without_azureml(requirements, notices)),
+        conda=tuple(_without_azureml(conda, azureml)),
+        pip=tuple(_without_azureml(requirements, azureml)),
         options=tuple(options),
         as_of=_date(python.get("as_of"), name),
         strict=bool(python.get("strict")),
@@ -63,7 +63,7 @@ def parse(spec: Dict[str, Any], folder: Optional[str] = None) -> Recipe:
         lock=lock,
         file=python.get("file"),
         lines=dict(python.get("lines") or {}),
-        notices=tuple(notices),
+        notices=_not_installed(azureml),
     )
 
 
@@ -187,14 +187,23 @@ def _read(words: List[str], folder: Optional[str], name: str) -> List[str]:
     return re.sub(r"\\\n", " ", text).splitlines()
 
 
-def _without_azureml(words: List[str], notices: List[str]) -> List[str]:
+def _without_azureml(words: List[str], left_out: List[str]) -> List[str]:
     kept = []
     for word in words:
         if re.match(r"^(\S+::)?azureml([-_.]|$|[^A-Za-z0-9])", word.strip(), re.IGNORECASE):
-            notices.append(f"{word} is not installed: Wherry's own azureml module takes its place")
+            left_out.append(word)
         else:
             kept.append(word)
     return kept
+
+
+def _not_installed(words: List[str]) -> Tuple[str, ...]:
+    if not words:
+        return ()
+    verb, whose = ("is", "its") if len(words) == 1 else ("are", "their")
+    return (
+        f"{', '.join(words)} {verb} not installed: Wherry's own azureml module takes {whose} place",
+    )
 
 
 def _date(value: Any, name: str) -> Optional[str]:

@@ -52,6 +52,8 @@ def conclude(session: Session, record: Dict[str, Any], *, shown: bool) -> None:
     """
     if record["status"] == "Completed":
         session.say(f"run {record['id']} completed in {duration(record)}")
+        if record.get("message"):
+            session.say(f"note: {record['message']}")
         return
     build = "--build " if _failed_to_build(record) else ""
     hint = f"all of its output: wherry logs {build}{record['id']}"
