@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from wherry.drivers.fleet import Fleet
 from wherry.drivers.local import LocalDriver
 from wherry.drivers.memory import MemoryBackend, MemoryDriver
 from wherry.testing import programs
@@ -25,6 +26,21 @@ class TestMemory(DriverContract):
     def make_driver(self) -> MakeDriver:
         backend = MemoryBackend(programs=programs.by_name(*programs.EVERYWHERE))
         return lambda: MemoryDriver(backend)
+
+
+class TestFleet(DriverContract):
+    """The nodes of a cluster as one driver: here with one node, which has no name."""
+
+    simulated = "the memory driver runs threads"
+
+    @pytest.fixture
+    def make_driver(self) -> MakeDriver:
+        backend = MemoryBackend(programs=programs.by_name(*programs.EVERYWHERE))
+        return lambda: Fleet(lambda node: None if node else MemoryDriver(backend))
+
+    def test_check_finds_a_node(self, make_driver: MakeDriver) -> None:
+        """It may well have none: they are looked after one by one."""
+        assert list(make_driver().check().nodes) == []
 
 
 class TestLocal(DriverContract):

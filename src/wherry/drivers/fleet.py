@@ -71,12 +71,12 @@ class Fleet:
         driver = self._driver_of(node)
         if driver is None:
             return {each: Observation(Phase.GONE, detail="its node is gone") for each in handles}
-        inner = {_parsed(handle)[1]: handle for handle in handles}
+        inner = {handle: _parsed(handle)[1] for handle in handles}
         try:
-            seen = driver.observe(list(inner))
+            seen = driver.observe(list(dict.fromkeys(inner.values())))
         except TargetUnavailableError as error:
             return {each: Observation(Phase.UNKNOWN, detail=error.message) for each in handles}
-        return {inner[each]: observation for each, observation in seen.items()}
+        return {handle: seen[each] for handle, each in inner.items()}
 
     def cancel(self, handle: Handle, *, force: bool = False) -> None:
         node, inner = _parsed(handle)
