@@ -107,15 +107,6 @@ def parse_reference(reference: str) -> Reference:
     return Reference(name, version=which) if mark == ":" else Reference(name, label=which)
 
 
-def is_user_managed(spec: Fields) -> bool:
-    """Whether nothing is installed: the interpreter, or the image, has what is needed."""
-    return bool((spec.get("python") or {}).get("user_managed"))
-
-
-def needs_container(spec: Fields) -> bool:
-    return bool((spec.get("docker") or {}).get("enabled"))
-
-
 def content_hash(spec: Fields) -> str:
     """What gets installed, as a SHA-256: the same for all specifications that mean the same."""
     content = {"python": _python_content(spec), "docker": _docker_content(spec)}
@@ -135,14 +126,6 @@ def fingerprint_text(spec: Fields) -> str:
 
 def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-def place_of(spec: Fields, requirement: str) -> str:
-    """Where the user wrote a requirement, such as ``conda.yml, line 7``; empty if unknown."""
-    python = spec.get("python") or {}
-    line = (python.get("lines") or {}).get(requirement)
-    file = python.get("file") or ""
-    return f"{file}, line {line}" if file and line else file
 
 
 def pip_of(conda: Fields) -> List[str]:

@@ -384,6 +384,8 @@ def test_they_go_with_their_workspace(plane: Plane) -> None:
     environments.register(plane, "gone", body, "me")
     environments.label(plane, "gone", "train", "stable", "1")
     workspaces.remove(plane, "gone")
+    workspaces.create(plane, "gone", exist_ok=False, description="", tags={})
+    assert "train" not in [each.name for each in environments.every(plane, "gone")]
 
 
 def test_over_http(api: TestClient) -> None:

@@ -13,10 +13,7 @@ from wherry.core.environments import (
     check_version,
     content_hash,
     fingerprint_text,
-    is_user_managed,
-    needs_container,
     parse,
-    place_of,
 )
 from wherry.core.errors import UserErrorException
 from wherry.core.requirements import conda_name, conda_problem, pip_name, pip_problem
@@ -39,12 +36,10 @@ def test_a_specification_says_what_it_was_told_and_nothing_else() -> None:
 
 
 def test_kinds() -> None:
-    assert is_user_managed(parse({"python": {"interpreter": "/opt/python"}}))
-    assert not is_user_managed(spec())
+    assert parse({"python": {"interpreter": "/opt/python"}})["python"]["user_managed"]
+    assert not spec()["python"]["user_managed"]
     image = parse({"docker": {"enabled": True, "image": "python:3.11"}})
-    assert needs_container(image)
-    assert is_user_managed(image)
-    assert not needs_container(parse({"docker": {"enabled": False, "image": "x"}}))
+    assert image["python"]["user_managed"]
 
 
 @pytest.mark.parametrize(
@@ -131,9 +126,7 @@ def test_a_sentence_names_the_line() -> None:
         parse({"python": python})
     assert caught.value.hint == "pip pins with two equals signs: pandas==1.0"
     found = spec(file="conda.yml", lines={"tqdm": 9})
-    assert place_of(found, "tqdm") == "conda.yml, line 9"
-    assert place_of(found, "numpy=1.26") == "conda.yml"
-    assert place_of(spec(), "tqdm") == ""
+    assert (found["python"]["file"], found["python"]["lines"]) == ("conda.yml", {"tqdm": 9})
 
 
 def test_the_hash_is_that_of_what_gets_installed() -> None:
