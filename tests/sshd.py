@@ -131,6 +131,10 @@ class Sshd:
         log = (self.folder / "log").read_text()
         return len(re.findall(r"^Accepted (?:publickey|password) for ", log, re.MULTILINE))
 
+    def refusals(self) -> int:
+        """How often a key was not let in."""
+        return (self.folder / "log").read_text().count("Failed publickey for ")
+
     def _config(self) -> str:
         return _CONFIG.format(
             address=self.address,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -139,6 +140,19 @@ def test_a_token_is_not_on_the_nodes_disk(
     ]
     driver.release(handle)
     assert found == []
+
+
+def test_credentials_that_were_refused_are_not_tried_again_at_once(
+    own_sshd: Sshd, sshd: Sshd, tmp_path: Path
+) -> None:
+    own_sshd.start()
+    driver = SshDriver(own_sshd.host(private_key=sshd.key), str(tmp_path / "node"))
+    for _ in range(3):
+        with pytest.raises(TargetUnavailableError, match="refused user"):
+            driver.check()
+        time.sleep(0.7)  # longer than the pause after other troubles
+    driver.close()
+    assert own_sshd.refusals() == 1
 
 
 def test_a_closed_driver_says_so(driver: SshDriver) -> None:

@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 15.0
 _QUICK_S = 10.0
+# Asking again soon would not help, and has people locked out.
+_REFUSED_PAUSE_S = 150.0
+_REFUSALS = ("credentials", "host_key", "key")
 
 
 class Link:
@@ -134,7 +137,9 @@ class Line:
         try:
             link = await self._opened()
         except TargetUnavailableError as error:
-            self._problem, self._try_at = error, time.monotonic() + self._pause_s
+            refused = error.fields.get("cause") in _REFUSALS
+            pause_s = _REFUSED_PAUSE_S if refused else self._pause_s
+            self._problem, self._try_at = error, time.monotonic() + pause_s
             self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
             raise
         finally:
@@ -217,7 +222,7 @@ class Line:
                 await self.link()
             except TargetUnavailableError as error:
                 log.info("%s", error.message)
-                await asyncio.sleep(self._pause_s)
+                await asyncio.sleep(max(_FIRST_PAUSE_S, self._try_at - time.monotonic()))
             else:
                 return
 
