@@ -49,6 +49,7 @@ class Processes:
             local = self._alive.pop(pid, -1)
             if local >= 0:
                 self._ended(local, status)
+        signal.alarm(0)  # it would end Python itself on its way out
         return _exit(self._status)
 
     def _start(self, local: int) -> None:
