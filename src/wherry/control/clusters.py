@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from wherry.core.compute_configs import site_name
-from wherry.core.errors import TargetUnavailableError
+from wherry.core.errors import LaunchRefusedError, TargetUnavailableError
 from wherry.core.resources import Resources
 from wherry.drivers.base import Driver
 from wherry.drivers.fleet import Fleet, WarmFleet
@@ -57,7 +57,10 @@ class Cluster:
             if known is None or known.modified_at != modified_at:
                 self._site = None
                 self._drivers.clear()
-        self.scaling.tick()
+        try:
+            self.scaling.tick()
+        except LaunchRefusedError as error:  # its secrets were sealed with another key
+            raise TargetUnavailableError(error.message, hint=error.hint) from None
 
     def _fleet(self) -> Fleet:
         try:

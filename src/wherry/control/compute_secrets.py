@@ -14,8 +14,23 @@ from .plane import Plane
 def opened(plane: Plane, row: Row[Any]) -> dict[str, str]:
     if row.secrets is None:
         return {}
-    found: dict[str, str] = sealing.unseal(plane.secret, f"compute {row.target}", row.secrets)
+    try:
+        found: dict[str, str] = sealing.unseal(plane.secret, f"compute {row.target}", row.secrets)
+    except sealing.UnsealError:
+        raise sealing.UnsealError(
+            f"the secrets of compute target {row.name!r} were sealed with another key",
+            hint="put back the secret.key that belongs to this database, or give them again with "
+            "wherry compute update",
+        ) from None
     return found
+
+
+def readable(plane: Plane, row: Row[Any]) -> dict[str, str]:
+    """The same; none of those that another key has sealed."""
+    try:
+        return opened(plane, row)
+    except sealing.UnsealError:
+        return {}
 
 
 def sealed(plane: Plane, target: str, secrets: Mapping[str, str]) -> str | None:

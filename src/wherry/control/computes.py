@@ -32,7 +32,7 @@ from wherry.store import computes, nodes, workspaces
 from wherry.store.listing import Filter
 
 from . import compute_records, machines, runs, sites
-from .compute_secrets import opened, sealed
+from .compute_secrets import opened, readable, sealed
 from .machines import CREATING, FAILED, SUCCEEDED
 from .plane import Plane
 from .site_opening import open_site
@@ -119,7 +119,7 @@ def change(
         if fields.get("description") is not None:
             changes["description"] = fields["description"]
         if fields.get("secrets"):
-            secrets = {**opened(plane, row), **parse_secrets(fields["secrets"])}
+            secrets = {**readable(plane, row), **parse_secrets(fields["secrets"])}
             changes["secrets"] = sealed(plane, row.target, secrets)
         if row.kind == MACHINE and (changes.get("secrets") or config != row.config):
             changes.update(provisioning_state=CREATING, provisioning_errors=[])

@@ -44,7 +44,13 @@ def secrets_of(plane: Plane, row: Row[Any]) -> dict[str, str]:
     """The secrets of a site."""
     if row.secrets is None:
         return {}
-    found: dict[str, str] = sealing.unseal(plane.secret, f"site {row.name}", row.secrets)
+    try:
+        found: dict[str, str] = sealing.unseal(plane.secret, f"site {row.name}", row.secrets)
+    except sealing.UnsealError:
+        raise sealing.UnsealError(
+            f"the secrets of site {row.name!r} were sealed with another key",
+            hint="put back the secret.key that belongs to this database, or make the site again",
+        ) from None
     return found
 
 

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from sqlalchemy import Row
-from sqlalchemy.exc import SQLAlchemyError
 
 from wherry.core.compute_configs import CLUSTER
 from wherry.core.errors import TargetUnavailableError, WherryError
@@ -105,8 +104,8 @@ class Targets:
             self._changed.clear()
             try:
                 self.look()
-            except SQLAlchemyError:
-                log.exception("compute targets cannot be read")
+            except Exception:  # the loop outlives whatever one look meets
+                log.exception("a look at the compute targets failed")
             self._changed.wait(_LEAVING_EVERY_S if self._leaving else LOOK_EVERY_S)
 
     def _add_safely(self, row: Row[Any]) -> None:

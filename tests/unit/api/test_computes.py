@@ -191,6 +191,22 @@ def test_secrets_are_never_given_back(client: TestClient, plane: Plane) -> None:
             assert kept.secrets
 
 
+def test_secrets_of_another_key_are_given_anew(client: TestClient, plane: Plane) -> None:
+    body = {
+        "type": "VirtualMachine",
+        "config": {"address": "one.lab"},
+        "secrets": {"password": "x"},
+    }
+    client.put(f"{COMPUTES}/vm", json=body)
+    plane.secret = b"another"
+    refused = client.post(f"{COMPUTES}/vm/check")
+    assert refused.status_code == 400
+    assert "sealed with another key" in refused.json()["detail"]
+    again = client.patch(f"{COMPUTES}/vm", json={"secrets": {"password": "y"}})
+    assert again.status_code == 200
+    assert again.json()["provisioning_state"] == "Creating"
+
+
 def test_a_pool_of_hosts_is_a_site(client: TestClient) -> None:
     made = client.put("/api/v1/sites/lab", json=POOL)
     assert made.status_code == 201, made.text
