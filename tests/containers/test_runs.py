@@ -189,15 +189,17 @@ def test_packages_on_top_of_an_image(
             lines = [f"--index-url {address}/simple", *pip]
             return {"conda": {"dependencies": [{"pip": lines}]}, "user_managed": False}
 
-        show = "import only_here, sys; print(only_here.WORD, sys.prefix)"
-        record, folder = node.run(show, image=BASE, python=asked("only_here==1.5"))
+        index.add("direct", "1.0")
+        file = f"direct @ {address}/files/direct-1.0-py3-none-any.whl?sig=pass-of-the-index"
+        show = "import direct, only_here, sys; print(only_here.WORD, sys.prefix)"
+        record, folder = node.run(show, image=BASE, python=asked("only_here==1.5", file))
         assert record.exit_code == 0, record
         assert said(folder).startswith("from the index /opt/wherry/environments/")
         lock = json.loads((folder / "files" / "environment" / "lock.json").read_text())
         assert "only_here" in json.dumps(lock).replace("-", "_")
         assert "pass-of-the-index" not in json.dumps(lock) + build_log(folder)
         assert secrets_in(built_image(folder), podman) == ""
-        _, again = node.run(show, image=BASE, python=asked("only_here==1.5"))
+        _, again = node.run(show, image=BASE, python=asked("only_here==1.5", file))
         assert said(again) == said(folder)
         assert not list(again.glob("build_log*"))
         failed, _ = node.run(show, image=BASE, python=asked("only_here==9"))
@@ -256,6 +258,22 @@ def test_images_are_pruned_unless_something_uses_them(
     assert node.end_of(handle).exit_code == 0
     until(lambda: key in pruned("--all"))
     assert key not in podman("images")
+
+
+def test_images_beyond_the_limit_go_with_the_next_build(node: Node, podman: Podman) -> None:
+    texts = [f"FROM {BASE}\nRUN echo {uuid4()} > /made\n" for _ in range(2)]
+    keys = [key_of(text, None, None)[:32] for text in texts]
+    for text in texts:
+        docker = {"enabled": True, "dockerfile": text}
+        handle, folder = node.submit(_launch(["cat", "/made"], docker, limit=0))
+        assert node.end_of(handle).exit_code == 0
+    assert f"removed wherry-environment:{keys[0]}" in build_log(folder)
+    listed = podman("images")
+    assert keys[0] not in listed
+    assert keys[1] in listed
+    handle, folder = node.submit(_launch(["cat", "/made"], docker, limit=0))
+    assert node.end_of(handle).exit_code == 0
+    assert not list(folder.glob("build_log*"))  # what is there already makes no room
 
 
 def test_what_goes_wrong_is_one_sentence_and_the_next_run_works(

@@ -129,7 +129,7 @@ def prune(
 
     They can be made again. What a run uses at the moment always stays. Without this command,
     environments that were not used for longest go when all of them take more than the setting
-    environments_limit.
+    environments_limit, and so do images.
     """
     words = ["--all"] if everything else []
     words += ["--older-than", older_than] if older_than else []

@@ -35,13 +35,17 @@ class Image:
 
 
 class Images:
-    """Those of one engine. ``tell`` gets what happens, line by line; ``locks`` is a folder."""
+    """Those of one engine. ``tell`` gets what happens, line by line; ``locks`` is a folder.
+
+    ``made`` says whether one had to be built.
+    """
 
     def __init__(self, engine: Engine, called: str, locks: str, tell: Tell) -> None:
         self._engine = engine
         self._called = called
         self._locks = locks
         self._tell = tell
+        self.made = False
 
     def find(self, name: str) -> Optional[Image]:
         try:
@@ -106,6 +110,7 @@ class Images:
         return found
 
     def _build(self, context: Context, registry: Mapping[str, Any], name: str) -> Image:
+        self.made = True
         self._tell(f"building the image {name}")
         headers = {"Content-Type": "application/x-tar"}
         if registry.get("address"):
@@ -123,6 +128,7 @@ class Images:
         return found
 
     def _install(self, base: Image, container: Container, fill: Fill, name: str) -> Image:
+        self.made = True
         self._tell(f"installing packages on top of the image {base.name}")
         workshop = fill()
         try:

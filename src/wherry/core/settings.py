@@ -58,7 +58,7 @@ SETTINGS: Tuple[Setting, ...] = (
         "WHERRY_ENVIRONMENTS_LIMIT",
         "size",
         "50GB",
-        "what environments may take on a node",
+        "what environments may take on a node; images that were built, as much again",
     ),
     Setting("max_body_bytes", "WHERRY_MAX_BODY_BYTES", "whole", 64 * 2**20, "largest JSON request"),
     Setting("max_file_bytes", "WHERRY_MAX_FILE_BYTES", "whole", 2**40, "largest file of a run"),

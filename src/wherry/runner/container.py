@@ -19,6 +19,7 @@ from wherry.containers.engine import Engine, find
 from wherry.containers.error import ContainerError, EngineError
 from wherry.containers.images import Image, Images, key_of
 from wherry.containers.packages import BUILT, Workshop
+from wherry.containers.pruning import prune_images
 from wherry.containers.request import Request
 
 from .environment import command_environment
@@ -115,8 +116,24 @@ class Box:
             keep_lock(built["lock"], self._folder.files)
 
     def _have_image(self) -> Image:
-        locks = os.environ.get("WHERRY_CACHE") or os.path.expanduser("~/.cache/wherry")
-        images = Images(self._engine, self._called, f"{locks}/images", self._tell)
+        cache = os.environ.get("WHERRY_CACHE") or os.path.expanduser("~/.cache/wherry")
+        locks = f"{cache}/images"
+        images = Images(self._engine, self._called, locks, self._tell)
+        found = self._made_by(images)
+        limit = self._spec.get("limit")
+        if images.made and limit is not None:
+            self._make_room(locks, int(limit))
+        return found
+
+    def _make_room(self, locks: str, limit: int) -> None:
+        """For what was built just now; this one stays."""
+        try:
+            for each in prune_images(self._engine, locks, limit=limit):
+                self._log.write(f"removed {each.name}, which was not used for long\n".encode())
+        except (OSError, *_TROUBLE) as error:
+            tell(f"images that nobody uses cannot be removed: {error}")
+
+    def _made_by(self, images: Images) -> Image:
         registry = self._docker.get("registry") or {}
         if self._docker.get("image"):
             base = images.pull(str(self._docker["image"]), registry)
