@@ -38,6 +38,23 @@ def body(docker: dict[str, Any] | None = None, **others: Any) -> dict[str, Any]:
     return Request(**{**given, **others}).body()
 
 
+def test_a_context_is_sent_as_it_is_and_links_lead_nowhere(tmp_path: Path) -> None:
+    folder = tmp_path / "context"
+    folder.mkdir()
+    (tmp_path / "secret").write_text("outside")
+    (folder / "link").symlink_to(tmp_path / "secret")
+    for name in (".Dockerfile", "Dockerfile", ".dockerignore"):
+        (folder / name).write_text("as it is")
+    context = Context(str(folder), {"Dockerfile": b"FROM base"}, str(tmp_path))
+    with context.archive() as pieces:
+        data = io.BytesIO(b"".join(pieces))
+    with tarfile.open(fileobj=data) as tar:
+        kept = {os.path.normpath(each.name): each for each in tar.getmembers()}
+    assert set(kept) == {".", ".Dockerfile", "Dockerfile", ".dockerignore", "link"}
+    assert kept["link"].issym()
+    assert kept["Dockerfile"].size == len(b"FROM base")
+
+
 def test_the_command_has_its_folder_its_user_and_its_label() -> None:
     asked = body()
     assert asked["Cmd"] == ["/a/log", "/a/end", "python3", "train.py"]

@@ -43,4 +43,4 @@ class Context:
         """Alike whoever sends it: layers are found again by owner and mode."""
         entry.uid = entry.gid = 0
         entry.uname = entry.gname = ""
-        return None if entry.name.lstrip("./") in self._files else entry
+        return None if os.path.normpath(entry.name) in self._files else entry
