@@ -20,7 +20,7 @@ from wherry.core.targets import key
 
 _SLOTS = 4
 _GROUPS = Path("/sys/fs/cgroup")
-_BREATH_S = 60.0
+_BREATH_S = 300.0
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def cluster(work: Workload, name: str = "pool", **wanted: Any) -> Iterator[Watch
         yield watch
         work.settle()
         work.world.start_server()
-        _wait_until_empty(watch)
+        _wait_until_empty(watch, name)
         insist(lambda: found(name).delete())
         wait_until(lambda: name not in insist(_targets), f"the end of cluster {name}")
     left = [*watch.wrong, *_groups(watch.ever)]
@@ -58,9 +58,9 @@ def found(name: str) -> AmlCompute:
     return target
 
 
-def kill_scaling(work: Workload, rounds: int) -> None:
+def kill_scaling(work: Workload, rounds: int, **wanted: Any) -> None:
     """The server dies while nodes are made, used and removed."""
-    with cluster(work, max_nodes=3):
+    with cluster(work, **{"max_nodes": 3, **wanted}):
         for _ in range(rounds):
             for _ in range(work.chance.randint(0, 3)):
                 work.submit(count=work.chance.randint(1, 8))
@@ -85,13 +85,14 @@ def race_removal(work: Workload, rounds: int) -> None:
                 insist(lambda: found("pool").update(max_nodes=work.chance.choice((1, 2))))
 
 
-def exhaust(work: Workload, rounds: int) -> None:
+def exhaust(work: Workload, rounds: int, nodes_in_all: int = _SLOTS, **wanted: Any) -> None:
     """Two clusters want more nodes than there are: all runs have their turn."""
-    with cluster(work, "first", max_nodes=_SLOTS), cluster(work, "second", max_nodes=_SLOTS):
+    wanted = {"max_nodes": nodes_in_all, **wanted}
+    with cluster(work, "first", **wanted), cluster(work, "second", **wanted):
         for _ in range(rounds):
-            for _ in range(work.chance.randint(_SLOTS, 3 * _SLOTS)):
+            for _ in range(work.chance.randint(nodes_in_all, 3 * nodes_in_all)):
                 work.target = work.chance.choice(("first", "second"))
-                nodes = work.chance.choice((1, 1, 1, 2, _SLOTS))
+                nodes = work.chance.choice((1, 1, 1, 2, nodes_in_all))
                 together = MpiConfiguration(node_count=nodes)
                 if nodes == 1:
                     work.submit(count=3)
@@ -155,12 +156,13 @@ def _leaving(watch: Watch) -> bool:
     return any(node["state"] == "leaving" for node in watch.present()) or not watch.present()
 
 
-def _wait_until_empty(watch: Watch) -> None:
+def _wait_until_empty(watch: Watch, name: str) -> None:
     try:
         wait_until(lambda: not watch.present(), "removing all nodes", _BREATH_S)
     except TimeoutError as error:
         told = [f"{each['name']} {each['state']} {each['reason']}" for each in watch.present()]
-        raise TimeoutError(f"{error}: {told}") from None
+        problem = insist(lambda: found(name)._record).get("problem")
+        raise TimeoutError(f"{error}: {told}; {problem}") from None
 
 
 def _targets() -> list[str]:

@@ -16,14 +16,14 @@ from chaos.world import Stage, Unavailable
 @contextmanager
 def small_node(folder: Path) -> Iterator[Stage]:
     """The attempts' folders lie on a small disk of their own."""
-    with _disk(folder / "home/nodes", 32):
+    with disk(folder / "home/nodes", 32):
         yield Stage()
 
 
 @contextmanager
 def small_server(folder: Path) -> Iterator[Stage]:
     """Everything but the attempts' folders lies on a small disk."""
-    with _disk(folder / "home", 32), _disk(folder / "home/nodes", 512):
+    with disk(folder / "home", 32), disk(folder / "home/nodes", 512):
         yield Stage()
 
 
@@ -33,7 +33,7 @@ def fill_node(work: Workload, rounds: int) -> None:
         _, entry = work.submit(count=60, pause_s=0.02)
         entry.may_be_lost = True  # a script whose print fails may well give up
         time.sleep(work.chance.uniform(0.1, 0.8))
-        _fill_for(work.world.home / "nodes", work.chance.uniform(1, 3))
+        fill_for(work.world.home / "nodes", work.chance.uniform(1, 3))
         work.settle()
 
 
@@ -42,12 +42,12 @@ def fill_server(work: Workload, rounds: int) -> None:
     for _ in range(rounds):
         work.submit(count=60, pause_s=0.02)
         time.sleep(work.chance.uniform(0.1, 0.8))
-        _fill_for(work.world.home, work.chance.uniform(1, 3))
+        fill_for(work.world.home, work.chance.uniform(1, 3))
         work.submit(count=3)
         work.settle()
 
 
-def _fill_for(folder: Path, seconds: float) -> None:
+def fill_for(folder: Path, seconds: float) -> None:
     ballast = folder / "ballast"
     with ballast.open("wb", buffering=0) as file, suppress(OSError):
         while True:
@@ -57,7 +57,7 @@ def _fill_for(folder: Path, seconds: float) -> None:
 
 
 @contextmanager
-def _disk(place: Path, megabytes: int) -> Iterator[None]:
+def disk(place: Path, megabytes: int) -> Iterator[None]:
     place.mkdir(parents=True, exist_ok=True)
     options = f"size={megabytes}m,mode=0700"
     mount = ["mount", "-t", "tmpfs", "-o", options, "wherry-chaos", str(place)]

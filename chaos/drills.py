@@ -15,6 +15,7 @@ from chaos import (
     disks,
     environments,
     growth,
+    hosts,
     processes,
 )
 from chaos.books import Books
@@ -75,6 +76,13 @@ DRILLS: dict[str, Drill] = {
     "node killed": Drill(clusters.kill_node, 60, 2, clusters.slots),
     "one of two killed": Drill(clusters.kill_one_of_two, 60, 2, clusters.slots),
     "evicted": Drill(clusters.evict, 30, 1, clusters.slots),
+    "sshd stopped": Drill(hosts.stop_sshd, 12, 2, hosts.pool),
+    "host killed": Drill(hosts.kill_host, 40, 1, hosts.pool),
+    "host refuses": Drill(hosts.refuse, 20, 1, hosts.pool),
+    "hosts cut off": Drill(cable.cut_hosts, 12, 1),
+    "host's disk full": Drill(hosts.fill_host, 20, 1, hosts.small_pool),
+    "pool killed": Drill(hosts.kill_scaling, 100, 4, hosts.pool),
+    "pool exhausted": Drill(hosts.exhaust, 20, 1, hosts.pool),
     "many runs": Drill(growth.many_runs, 50),
 }
 """In the order in which the campaign holds them."""

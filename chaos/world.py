@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+from tests.sshd import Sshd
 
 from wherry.sdk.connection import forget
 from wherry.sdk.server import HomeServer
@@ -27,9 +28,10 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True)
 class Stage:
-    """What a drill needs before there is a server: a home of its own kind, variables."""
+    """What a drill needs before there is a server: a home of its own kind, variables, machines."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
+    hosts: Sequence[Sshd] = ()
 
 
 Staging = Callable[[Path], AbstractContextManager[Stage]]
@@ -39,8 +41,9 @@ Staging = Callable[[Path], AbstractContextManager[Stage]]
 class World:
     """Everything of one drill lies in ``folder``. The server starts when someone needs it."""
 
-    def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, stage: Stage) -> None:
         self.folder = folder
+        self.hosts = stage.hosts
         self.home = folder / "home"
         self.ledger = folder / "ledger"
         self.source = folder / "source"
@@ -53,7 +56,7 @@ class World:
             "WHERRY_CACHE": str(folder / "cache"),
             "CHAOS_LEDGER": str(self.ledger),
             "TMPDIR": str(self.temporary),
-            **variables,
+            **stage.variables,
         }
 
     def python(self, *arguments: str) -> subprocess.Popen[bytes]:
@@ -126,7 +129,7 @@ def new_world(staging: Staging | None = None) -> Iterator[World]:
     folder = Path(tempfile.mkdtemp(prefix="wherry-chaos-"))
     try:
         with staging(folder) if staging else nullcontext(Stage()) as stage:
-            world = World(folder, stage.variables)
+            world = World(folder, stage)
             with _environment(world.variables):
                 try:
                     yield world

@@ -80,13 +80,17 @@ class Lines:
             return self._shared[key]
 
     def let_go(self, host: Host, server: str) -> None:
+        """From any thread at any time, also by a collection while that thread holds a lock."""
+        self.loop.leave(self._let_go(host, server))
+
+    async def _let_go(self, host: Host, server: str) -> None:
         with self._changing:
             shared = self._shared[host, server]
             shared.holders -= 1
             if shared.holders:
                 return
             del self._shared[host, server]
-        self.loop.leave(shared.line.close())
+        await shared.line.close()
 
 
 lines = Lines()

@@ -1,0 +1,250 @@
+"""Drills on hosts of a pool that are reached by SSH, each with an sshd of its own."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import psutil
+from tests import sshd as servers
+from tests.sshd import Sshd, make_key
+
+from chaos import clusters
+from chaos.books import WORKSPACE
+from chaos.disks import disk, fill_for
+from chaos.workload import Workload, insist
+from chaos.world import Stage, Unavailable, send, wait_until
+from wherry import Run, Workspace
+from wherry.compute import RemoteCompute
+from wherry.core.errors import ComputeTargetException
+
+_SITE = "lab"
+_AWAY_S = ((1, 3), (1, 3), (60, 90), (10, 30))
+_LET_GO_S = 60.0
+
+
+@contextmanager
+def pool(folder: Path) -> Iterator[Stage]:
+    """Two hosts, that one key opens."""
+    with _serving(folder) as hosts:
+        yield Stage(hosts=hosts)
+
+
+@contextmanager
+def small_pool(folder: Path) -> Iterator[Stage]:
+    """The same; the first has little room."""
+    with disk(folder / "hosts/0/home", 32), _serving(folder) as hosts:
+        yield Stage(hosts=hosts)
+
+
+@contextmanager
+def _serving(folder: Path) -> Iterator[list[Sshd]]:
+    if servers.missing():
+        raise Unavailable(servers.missing())
+    with ExitStack() as stack:
+        hosts = []
+        for number in range(2):
+            host = Sshd(folder / f"hosts/{number}", f"127.0.0.{5 + number}", folder / "cache")
+            stack.callback(_away, host)
+            settings = {"HOME": host.home, "WHERRY_CACHE": host.cache}
+            settings["CHAOS_LEDGER"] = folder / "ledger"
+            told = " ".join(f"{name}={value}" for name, value in settings.items())
+            hosts.append(host)
+            shutil.copy(hosts[0].folder / "key.pub", host.folder / "authorized_keys")
+            host.start({"SetEnv": told})
+        try:
+            yield hosts
+        finally:
+            for process in [each for host in hosts for each in processes_on(host)]:
+                send(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def site(work: Workload) -> Iterator[None]:
+    """The pool. At last nothing of ours is on its hosts any more."""
+    hosts = work.world.hosts
+    wanted = {
+        "kind": "ssh",
+        "config": {
+            "hosts": [{"address": each.address, "port": each.port} for each in hosts],
+            "username": servers.user(),
+        },
+        "secrets": {"private_key": hosts[0].key},
+    }
+    client = Workspace.get(WORKSPACE)._client
+    client.request("PUT", f"/sites/{_SITE}", json=wanted)
+    yield
+    insist(lambda: client.request("DELETE", f"/sites/{_SITE}"))
+    with suppress(TimeoutError):
+        wait_until(lambda: not any(map(_left, hosts)), "letting hosts go", _LET_GO_S)
+    left = [fault for host in hosts for fault in _left(host)]
+    assert not left, "; ".join(left)
+
+
+@contextmanager
+def lab(work: Workload) -> Iterator[None]:
+    """A cluster of the pool's hosts, to which runs go."""
+    with site(work), clusters.cluster(work, vm_size="", location=_SITE):
+        yield
+
+
+def stop_sshd(work: Workload, rounds: int) -> None:
+    """It ends with every connection, and is started again: runs go on meanwhile."""
+    with lab(work):
+        for number in range(rounds):
+            seconds = work.chance.uniform(*_AWAY_S[number % len(_AWAY_S)])
+            work.submit(count=30, pause_s=0.05)
+            work.submit(count=20, pause_s=seconds / 15)
+            time.sleep(work.chance.uniform(0, 4))
+            away = work.chance.choice((work.world.hosts, work.world.hosts[:1]))
+            for host in away:
+                _away(host)
+            time.sleep(seconds)
+            for host in away:
+                host.start()
+            work.settle(240 + 2 * seconds)
+
+
+def kill_host(work: Workload, rounds: int) -> None:
+    """Everything on one host is gone at once; later it is there again."""
+    with lab(work):
+        for _ in range(rounds):
+            for entry in [work.submit(count=40, pause_s=0.05)[1] for _ in range(2)]:
+                entry.may_be_lost = True
+            host = work.chance.choice(work.world.hosts)
+            wait_until(partial(processes_on, host), "work on the host")
+            time.sleep(work.chance.uniform(0, 2))
+            for process in processes_on(host):
+                send(process.pid, signal.SIGKILL)
+            _away(host)
+            time.sleep(work.chance.uniform(0, 3))
+            host.start()
+            work.settle()
+
+
+def refuse(work: Workload, rounds: int) -> None:
+    """One host refuses our key or shows another one of its own: the other one does the work."""
+    with lab(work):
+        work.submit(count=1)
+        work.submit(count=1)
+        work.settle()  # both keys are pinned
+        for number in range(rounds):
+            host = work.chance.choice(work.world.hosts)
+            with (_other_host_key, _other_user_key)[number % 2](host):
+                time.sleep(work.chance.uniform(0, 3))
+                sent = [work.submit(count=3)[0] for _ in range(3)]
+                _attach_in_vain(host)
+                wait_until(partial(_done, sent), "work on the other host", 240)
+            work.submit(count=3)
+            work.settle(480)  # a host that refused is left alone for minutes
+
+
+def kill_scaling(work: Workload, rounds: int) -> None:
+    """The server dies while hosts are taken and given back."""
+    with site(work):
+        clusters.kill_scaling(work, rounds, max_nodes=2, vm_size="", location=_SITE)
+
+
+def exhaust(work: Workload, rounds: int) -> None:
+    """Two clusters want the same two hosts."""
+    with site(work):
+        clusters.exhaust(work, rounds, 2, vm_size="", location=_SITE)
+
+
+def fill_host(work: Workload, rounds: int) -> None:
+    """One host has no room: what was written is kept, and runs go on when there is some."""
+    with lab(work):
+        for _ in range(rounds):
+            for entry in [work.submit(count=60, pause_s=0.02)[1] for _ in range(2)]:
+                entry.may_be_lost = True  # a script whose print fails may well give up
+            time.sleep(work.chance.uniform(0.1, 4))
+            fill_for(work.world.hosts[0].home, work.chance.uniform(1, 3))
+            work.settle()
+
+
+def processes_on(host: Sshd) -> list[psutil.Process]:
+    """What was started there by us, but sshd's own."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if process.environ().get("HOME") == str(host.home):
+                found.append(process)
+    return found
+
+
+@contextmanager
+def _other_host_key(host: Sshd) -> Iterator[None]:
+    with _replaced(host.folder / "host_key"):
+        make_key(host.folder / "host_key")
+        _away(host)
+        host.start()
+        yield
+    _away(host)
+    host.start()
+
+
+@contextmanager
+def _other_user_key(host: Sshd) -> Iterator[None]:
+    with _replaced(host.folder / "authorized_keys"):
+        (host.folder / "authorized_keys").write_text("")
+        _away(host)
+        host.start()
+        yield
+
+
+@contextmanager
+def _replaced(path: Path) -> Iterator[None]:
+    kept = path.with_name(f"kept_{path.name}")
+    shutil.copy(path, kept)
+    yield
+    kept.replace(path)
+
+
+def _attach_in_vain(host: Sshd) -> None:
+    """With a password that opens nothing: that is told, and nothing stays."""
+    machine = RemoteCompute.attach(
+        Workspace.get(WORKSPACE),
+        "vm",
+        username=servers.user(),
+        address=host.address,
+        ssh_port=host.port,
+        password="wrong",
+    )
+    told = ""
+    try:
+        machine.wait_for_completion()
+    except ComputeTargetException as error:
+        told = str(error)
+    assert "refused user" in told, told or "a wrong password opened the host"
+    machine.detach()
+    wait_until(lambda: "vm" not in Workspace.get(WORKSPACE).compute_targets, "the detaching")
+
+
+def _done(sent: list[Run]) -> int:
+    """How many are; one that was given the host before waits until it is back."""
+    return sum(insist(run.get_status) == "Completed" for run in sent)
+
+
+def _away(host: Sshd) -> None:
+    """Neither those that are connected nor new ones are served."""
+    sessions = host.sessions()
+    host.stop()
+    for session in sessions:
+        with suppress(psutil.Error):
+            for process in [session, *session.children()]:
+                if "sshd" in process.name():
+                    process.kill()
+
+
+def _left(host: Sshd) -> list[str]:
+    folders = host.home.glob(".wherry-node/attempts/[!.]*")
+    return [
+        *(f"a connection to {host.address}: {each.pid}" for each in host.sessions()),
+        *(f"a process on {host.address}: {each}" for each in processes_on(host)),
+        *(f"a folder on {host.address}: {path}" for path in folders if path.is_dir()),
+    ]
