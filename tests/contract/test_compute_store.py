@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from wherry.core.records import Workspace
-from wherry.store import attempts, computes, costs, nodes, runs, sites, workspaces
+from wherry.store import attempts, computes, costs, nodes, queues, runs, sites, workspaces
 from wherry.store import tables as t
 from wherry.store.database import Database
 
@@ -77,10 +77,10 @@ def test_a_queue_for_nodes_is_by_priority_then_by_age(database: Database) -> Non
     for name, priority in (("a", 0), ("b", -5), ("c", 0), ("d", 7), ("e", 7)):
         add_run(database, workspace, name, priority=priority, node_count=2)
     with database.read() as connection:
-        found = runs.queued_for_nodes(connection, TARGET, 10)
+        found = queues.head_for_nodes(connection, TARGET, 10)
         assert [run.id for run in found] == ["d", "e", "a", "c", "b"]
         assert {run.node_count for run in found} == {2}
-        assert [run.id for run in runs.queued_for_nodes(connection, TARGET, 3)] == ["d", "e", "a"]
+        assert [run.id for run in queues.head_for_nodes(connection, TARGET, 3)] == ["d", "e", "a"]
 
 
 def test_a_node_is_busy_while_an_attempt_on_it_goes_on(database: Database) -> None:

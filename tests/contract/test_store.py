@@ -19,7 +19,21 @@ from wherry.core.metrics import Logged
 from wherry.core.placement import Placement
 from wherry.core.records import Page, RunFile
 from wherry.core.resources import Resources
-from wherry.store import attempts, files, leases, listing, runs, tokens, tracking, workspaces
+from wherry.store import (
+    attempts,
+    families,
+    files,
+    leases,
+    listing,
+    queues,
+    run_labels,
+    run_names,
+    run_records,
+    runs,
+    tokens,
+    tracking,
+    workspaces,
+)
 from wherry.store.database import Database, sqlite_url
 from wherry.store.listing import Filter
 from wherry.store.migrate import migrate
@@ -55,7 +69,7 @@ def page(database: Database, wanted: Filter, limit: int = 50, cursor: str | None
     with database.read() as connection:
         workspace = workspaces.get(connection, "w")
         rows, following = listing.page(connection, workspace.id, wanted, limit, cursor)
-        return Page(runs.to_records(connection, rows), following)
+        return Page(run_records.to_records(connection, rows), following)
 
 
 def ids(database: Database, **wanted: Any) -> list[str]:
@@ -65,7 +79,7 @@ def ids(database: Database, **wanted: Any) -> list[str]:
 def test_a_run_comes_back_as_it_was(database: Database) -> None:
     add_run(database, "r1", tags={"a": "1"}, properties={"p": "x"}, spec={"script": "t.py"})
     with database.read() as connection:
-        record = runs.to_records(connection, [runs.get(connection, "r1")], spec=True)[0]
+        record = run_records.to_records(connection, [runs.get(connection, "r1")], spec=True)[0]
     assert record.submitted_at == NOW
     assert (record.workspace, record.experiment, record.number) == ("w", "e", 1)
     assert (record.tags, record.properties) == ({"a": "1"}, {"p": "x"})
@@ -137,7 +151,7 @@ def test_long_values_and_names_are_compared_whole(database: Database) -> None:
         assert ids(database, tags={"long": value}) == [f"r{number}"]
         with database.read() as connection:
             workspace = workspaces.get(connection, "w")
-            found = runs.starting_with(connection, workspace.id, value, 9)
+            found = run_names.starting_with(connection, workspace.id, value, 9)
         assert [row.id for row in found] == [f"r{number}"]
 
 
@@ -208,11 +222,11 @@ def test_tags_change_and_properties_do_not(database: Database) -> None:
     add_run(database, "r1", tags={"a": "1", "b": "2"}, properties={"p": "1"})
     with database.write() as connection:
         row = runs.get(connection, "r1")
-        runs.set_labels(connection, row, runs.TAG, {"a": "9", "c": "3"}, ["b"])
-        runs.set_labels(connection, row, runs.PROPERTY, {"p": "1", "q": "2"})
+        run_labels.change(connection, row, run_labels.TAG, {"a": "9", "c": "3"}, ["b"])
+        run_labels.change(connection, row, run_labels.PROPERTY, {"p": "1", "q": "2"})
         with pytest.raises(ConflictError, match="property 'p'"):
-            runs.set_labels(connection, row, runs.PROPERTY, {"p": "2"})
-        record = runs.to_records(connection, [row])[0]
+            run_labels.change(connection, row, run_labels.PROPERTY, {"p": "2"})
+        record = run_records.to_records(connection, [row])[0]
     assert record.tags == {"a": "9", "c": "3"}
     assert record.properties == {"p": "1", "q": "2"}
 
@@ -224,7 +238,7 @@ def test_short_ids(database: Database) -> None:
     def found(text: str) -> list[str]:
         with database.read() as connection:
             workspace = workspaces.get(connection, "w")
-            rows = runs.starting_with(connection, workspace.id, text, 10)
+            rows = run_names.starting_with(connection, workspace.id, text, 10)
             return [row.id for row in rows]
 
     assert found("exp_2") == ["exp_200_cccc"]
@@ -239,11 +253,11 @@ def test_descendants(database: Database) -> None:
     add_run(database, "b", parent_id="a", root_id="a")
     add_run(database, "c", parent_id="b", root_id="a")
     with database.read() as connection:
-        assert [row.id for row in runs.children(connection, "a", recursive=False)] == ["b"]
-        assert [row.id for row in runs.children(connection, "a", recursive=True)] == ["c", "b"]
-        assert runs.descends_from(connection, "c", "a")
-        assert runs.descends_from(connection, "a", "a")
-        assert not runs.descends_from(connection, "a", "c")
+        assert [row.id for row in families.children(connection, "a", recursive=False)] == ["b"]
+        assert [row.id for row in families.children(connection, "a", recursive=True)] == ["c", "b"]
+        assert families.descends_from(connection, "c", "a")
+        assert families.descends_from(connection, "a", "a")
+        assert not families.descends_from(connection, "a", "c")
 
 
 def test_run_numbers_have_no_gaps_under_concurrency(database: Database) -> None:
@@ -410,8 +424,8 @@ def test_a_pass_of_the_reconciler_reads_by_index(tmp_path: Path) -> None:
         with database.read() as connection:
             attempts.active(connection, "local")
             attempts.to_release(connection, "local", NOW, NOW, 200)
-            runs.queued(connection, "local", 1)
-            runs.queued_between(connection, "local", 1, 9, 1)
+            queues.head(connection, "local", 1)
+            queues.between(connection, "local", 1, 9, 1)
 
     plans = _plans(database, look)
     database.close()

@@ -16,7 +16,7 @@ from sqlalchemy import inspect, text
 
 from wherry.core.errors import WherryError
 from wherry.store import migrate as migration
-from wherry.store import runs, tables
+from wherry.store import run_names, runs, tables
 from wherry.store.database import Database
 from wherry.store.tables import metadata
 
@@ -175,6 +175,6 @@ def test_a_filled_database_of_the_version_before_knows_how_its_runs_ended(
     migration.migrate(database)
     with database.read() as connection:
         assert runs.counts(connection) == dict(Counter(statuses))
-        found = runs.starting_with(connection, "1", "00000003", 5)
+        found = run_names.starting_with(connection, "1", "00000003", 5)
     assert [row.id for row in found] == ["e_17_00000003"]
     database.close()

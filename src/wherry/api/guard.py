@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from wherry.control.plane import Plane
 from wherry.core.errors import ForbiddenError
-from wherry.store import runs
+from wherry.store import families, runs
 
 from .access import PREFIX, Who, who_may
 from .again import Again
@@ -69,7 +69,7 @@ def _check(plane: Plane, who: Who, caller: Caller, wanted: Mapping[str, str]) ->
     run_id = caller.run_id or ""
     with plane.database.read() as connection:
         if who is Who.RUN:
-            if not runs.descends_from(connection, wanted["run_id"], run_id):
+            if not families.descends_from(connection, wanted["run_id"], run_id):
                 raise ForbiddenError(
                     f"the token of run {run_id} does not reach run {wanted['run_id']}"
                 )

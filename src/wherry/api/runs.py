@@ -16,6 +16,7 @@ from wherry.control.submit_many import submit_many
 from wherry.core.errors import ForbiddenError, UserErrorException
 from wherry.core.lifecycle import Status
 from wherry.core.records import Run
+from wherry.store import families, run_records
 from wherry.store import runs as rows
 from wherry.store.listing import Filter
 
@@ -191,8 +192,8 @@ def delete_run(run_id: str, plane: PlaneDep) -> Response:
 def list_children(run_id: str, plane: PlaneDep, recursive: bool = False) -> dict[str, Any]:
     with plane.database.read() as connection:
         rows.get(connection, run_id)
-        found = rows.children(connection, run_id, recursive=recursive)
-        return {"items": [run.to_dict() for run in rows.to_records(connection, found)]}
+        found = families.children(connection, run_id, recursive=recursive)
+        return {"items": [run.to_dict() for run in run_records.to_records(connection, found)]}
 
 
 @router.get("/runs/{run_id}/events")
@@ -209,7 +210,7 @@ def _only_below(plane: Plane, caller: Caller, parent_id: str | None) -> None:
     if caller.run_id is None:
         return
     with plane.database.read() as connection:
-        if parent_id is None or not rows.descends_from(connection, parent_id, caller.run_id):
+        if parent_id is None or not families.descends_from(connection, parent_id, caller.run_id):
             raise ForbiddenError(f"run {caller.run_id} may only make runs below itself")
 
 

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from wherry.control import reports
 from wherry.core.errors import UserErrorException
 from wherry.core.records import iso
-from wherry.store import runs, tracking
+from wherry.store import families, runs, tracking
 
 from .bodies import Report
 from .deps import PlaneDep, get_plane, with_whole_body
@@ -77,7 +77,7 @@ def read_metrics(
         runs.get(connection, run_id)
         if not recursive:
             return PlainJSON({"metrics": tracking.shaped(connection, run_id, name)})
-        below = [row.id for row in runs.children(connection, run_id, recursive=True)]
+        below = [row.id for row in families.children(connection, run_id, recursive=True)]
         found = {each: tracking.shaped(connection, each, name) for each in [run_id, *below]}
         return PlainJSON({"runs": found})
 

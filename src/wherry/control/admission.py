@@ -13,7 +13,7 @@ from wherry.core.lifecycle import Status
 from wherry.core.placement import Placement, Used, Waiting, free_of, place
 from wherry.core.resources import Resources
 from wherry.drivers.base import Health
-from wherry.store import attempts, runs
+from wherry.store import attempts, queues, runs
 from wherry.store.runs import Change
 
 from .plane import Plane
@@ -77,7 +77,7 @@ class Admission:
         following = self._next
         if following is not None and _fits(following, total, used):
             starting, following = [following], None
-        head = runs.queued(connection, self._target, int(total.cpu) * 4 + 1, lock=True)
+        head = queues.head(connection, self._target, int(total.cpu) * 4 + 1, lock=True)
         queue = [Waiting(run.id, Resources(run.cpu, run.memory_bytes, run.gpu)) for run in head]
         placements = place(queue, total, gpus, [*used.values()])
         starting += [self._give_attempt(connection, each) for each in placements]

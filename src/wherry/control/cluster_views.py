@@ -12,7 +12,7 @@ from wherry.core.autoscale import Config
 from wherry.core.compute_configs import ClusterConfig
 from wherry.core.nodes import NodeState, NodeView
 from wherry.core.scheduling import Job
-from wherry.store import runs
+from wherry.store import queues
 
 _LEAST, _MOST = 200, 2000
 
@@ -34,7 +34,7 @@ def queue(connection: Connection, target: str, config: Config) -> list[Job]:
     limit = min(_MOST, max(_LEAST, 2 * config.max_nodes))
     return [
         Job(run.id, run.node_count, run.priority, float(run.seq))
-        for run in runs.queued_for_nodes(connection, target, limit)
+        for run in queues.head_for_nodes(connection, target, limit)
     ]
 
 

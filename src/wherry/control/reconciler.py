@@ -26,7 +26,7 @@ from wherry.core.resources import Resources
 from wherry.core.targets import LOCAL
 from wherry.core.text import clean
 from wherry.drivers.base import Driver, Handle, Health, Reporting, Rescuer
-from wherry.store import attempts, leases, runs
+from wherry.store import attempts, leases, queues, runs
 
 from . import attempt_tokens, costs, launch, run_logs
 from .admission import Admission, Admitted
@@ -274,7 +274,7 @@ class Reconciler:
 
     def _anyone_queued(self) -> bool:
         with self._plane.database.read() as connection:
-            return bool(runs.queued(connection, self._target, 1))
+            return bool(queues.head(connection, self._target, 1))
 
     def _adopt(self, waiting: list[Any]) -> None:
         """Start the attempts that nobody knows to be started: a kill came between, or an outage.
@@ -327,10 +327,10 @@ class Reconciler:
     def _cancel_queued(self) -> None:
         """Those that were asked to end and had to queue again."""
         with self._plane.database.read() as connection:
-            if not runs.queued_to_cancel(connection, self._target):
+            if not queues.to_cancel(connection, self._target):
                 return
         with self._plane.write() as connection:
-            for run in runs.queued_to_cancel(connection, self._target):
+            for run in queues.to_cancel(connection, self._target):
                 finish(self._plane, connection, run, Decision(Status.CANCELED, Reason.CANCELED))
 
     def _cancel(self, started: list[Any]) -> None:

@@ -14,7 +14,7 @@ from wherry.core.lifecycle import Decision, Stage, Status
 from wherry.core.metrics import TAG, Logged, parse_lines
 from wherry.core.targets import name_of
 from wherry.core.text import clean
-from wherry.store import attempts, runs, tracking
+from wherry.store import attempts, families, run_labels, runs, tracking
 
 from . import run_logs
 from .exits import exit_record
@@ -78,7 +78,7 @@ def append_spool(plane: Plane, run_id: str, stream: str, offset: int, data: byte
         known = tracking.take_stream(connection, run_id, stream, offset, len(data))
         entries = parse_lines(data[known:])
         for target_id, group in _by_run(run_id, entries):
-            if target_id != run_id and not runs.descends_from(connection, target_id, run_id):
+            if target_id != run_id and not families.descends_from(connection, target_id, run_id):
                 continue
             _store(connection, target_id, list(group))
         _heard(plane, connection, run)
@@ -123,7 +123,7 @@ def _by_run(run_id: str, entries: Iterable[Logged]) -> Iterable[tuple[str, Itera
 def _store(connection: Connection, run_id: str, entries: list[Logged]) -> None:
     tags = {entry.name[:255]: str(entry.value) for entry in entries if entry.kind == TAG}
     if tags:
-        runs.set_labels(connection, runs.get(connection, run_id), runs.TAG, tags)
+        run_labels.change(connection, runs.get(connection, run_id), run_labels.TAG, tags)
     tracking.append(connection, run_id, [_named(entry) for entry in entries if entry.kind != TAG])
 
 

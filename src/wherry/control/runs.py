@@ -13,7 +13,18 @@ from wherry.core.lifecycle import Decision, ExitRecord, Reason, Status
 from wherry.core.nearest import suggest
 from wherry.core.records import Page, Run
 from wherry.core.targets import key, name_of
-from wherry.store import attempts, files, listing, runs, tracking, workspaces
+from wherry.store import (
+    attempts,
+    families,
+    files,
+    listing,
+    run_labels,
+    run_names,
+    run_records,
+    runs,
+    tracking,
+    workspaces,
+)
 
 from . import run_logs
 from .exits import error_fields
@@ -35,7 +46,7 @@ def show(plane: Plane, run_id: str) -> Run:
 def record(plane: Plane, connection: Connection, row: Any) -> Run:
     """With the sentence that says what the run waits for."""
     told = explain(plane, connection, [row])
-    return runs.to_records(connection, [row], spec=True, messages=told)[0]
+    return run_records.to_records(connection, [row], spec=True, messages=told)[0]
 
 
 def page(
@@ -46,7 +57,7 @@ def page(
         if wanted.target:
             wanted = dataclasses.replace(wanted, target=key(workspace.name, wanted.target))
         rows, following = listing.page(connection, workspace.id, wanted, limit, cursor)
-        items = runs.to_records(connection, rows, messages=explain(plane, connection, rows))
+        items = run_records.to_records(connection, rows, messages=explain(plane, connection, rows))
     return Page(items, following)
 
 
@@ -58,11 +69,11 @@ def resolve(plane: Plane, workspace_name: str, text: str) -> Run:
         if exact is not None and exact.workspace_id == workspace.id:
             return record(plane, connection, exact)
         short = len(text) <= _MAX_NAME
-        found = runs.starting_with(connection, workspace.id, text, limit=11) if short else []
+        found = run_names.starting_with(connection, workspace.id, text, limit=11) if short else []
         if len(found) == 1:
             return record(plane, connection, found[0])
         if not found:
-            known = runs.newest_names(connection, workspace.id, _GUESSED)
+            known = run_names.newest(connection, workspace.id, _GUESSED)
             raise NotFoundError(
                 f"workspace {workspace_name!r} has no run {text!r}{suggest(text, known)}",
                 hint="wherry ps lists the runs",
@@ -91,8 +102,8 @@ def change(plane: Plane, run_id: str, changes: Mapping[str, Any]) -> Run:
         if fields:
             runs.update_fields(connection, row, fields)
         tags, removed = changes.get("tags") or {}, changes.get("remove_tags") or []
-        runs.set_labels(connection, row, runs.TAG, tags, removed)
-        runs.set_labels(connection, row, runs.PROPERTY, changes.get("properties") or {})
+        run_labels.change(connection, row, run_labels.TAG, tags, removed)
+        run_labels.change(connection, row, run_labels.PROPERTY, changes.get("properties") or {})
         return record(plane, connection, runs.get(connection, run_id))
 
 
@@ -101,7 +112,7 @@ def cancel(plane: Plane, run_id: str) -> Run:
     with plane.write() as connection:
         row = runs.get(connection, run_id, lock=True)
         if not Status(row.status).terminal:
-            below = runs.children(connection, run_id, recursive=True, lock=True)
+            below = families.children(connection, run_id, recursive=True, lock=True)
             for each in [*below, row]:
                 runs.request_cancel(connection, each, plane.now())
                 if each.status in _UNSTARTED or (
@@ -140,7 +151,7 @@ def end(plane: Plane, run_id: str, status: str, error: Mapping[str, Any] | None)
 def remove(plane: Plane, run_id: str) -> None:
     """The run, what is below it, and everything that was stored for them."""
     with plane.write() as connection:
-        below = runs.children(connection, run_id, recursive=True, lock=True)
+        below = families.children(connection, run_id, recursive=True, lock=True)
         rows = [runs.get(connection, run_id, lock=True), *below]
         live = [row.id for row in rows if not Status(row.status).terminal]
         if live:

@@ -18,7 +18,7 @@ from wherry.core.lifecycle import (
     Status,
     decide,
 )
-from wherry.store import attempts, runs
+from wherry.store import attempts, families, runs
 from wherry.store.runs import Change
 
 from . import costs
@@ -130,7 +130,7 @@ def finish(
     plane.changed(run.id)
     if not decision.status.terminal:
         return
-    for child in runs.children(connection, run.id, recursive=False):
+    for child in families.children(connection, run.id, recursive=False):
         if child.target is None and not Status(child.status).terminal:
             follow = dataclasses.replace(decision, reason=decision.reason or Reason.REPORTED)
             finish(plane, connection, child, follow, exit=exit, detail=detail)

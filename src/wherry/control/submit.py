@@ -24,7 +24,7 @@ from wherry.core.specs import RunSpec
 from wherry.core.targets import LOCAL, key
 from wherry.drivers.base import Preflight, Remote
 from wherry.drivers.fleet import Fleet
-from wherry.store import computes, runs, snapshots, workspaces
+from wherry.store import computes, run_records, runs, snapshots, workspaces
 
 from . import compute_checks, environments, launch, sealing
 from . import snapshots as trees
@@ -120,7 +120,7 @@ def _known(connection: Connection, workspace: Workspace, spec: RunSpec) -> Run |
     if not spec.submission_key:
         return None
     row = runs.by_key(connection, workspace.id, spec.submission_key)
-    return runs.to_records(connection, [row], spec=True)[0] if row is not None else None
+    return run_records.to_records(connection, [row], spec=True)[0] if row is not None else None
 
 
 def check_snapshots(connection: Connection, workspace: Workspace, spec: RunSpec) -> None:
@@ -215,7 +215,7 @@ def _insert(
     row = new_row(plane, spec, workspace, experiment.id, number, who, now, root_id)
     properties = properties_of(spec)
     runs.add(connection, row, spec.tags, properties)
-    return runs.new_record(row, workspace.name, spec.experiment, spec.tags, properties)
+    return run_records.new_record(row, workspace.name, spec.experiment, spec.tags, properties)
 
 
 def new_row(
@@ -271,4 +271,4 @@ def root_of(connection: Connection, workspace: Workspace, parent_id: str | None)
 
 
 def _record(connection: Connection, run_id: str) -> Run:
-    return runs.to_records(connection, [runs.get(connection, run_id)], spec=True)[0]
+    return run_records.to_records(connection, [runs.get(connection, run_id)], spec=True)[0]

@@ -14,7 +14,7 @@ from wherry.core.ids import new_uuid
 from wherry.core.records import Workspace
 from wherry.core.specs import RunSpec
 from wherry.core.targets import key
-from wherry.store import runs, workspaces
+from wherry.store import run_labels, runs, workspaces
 
 from . import environments
 from .plane import Plane
@@ -111,7 +111,8 @@ def _insert(
         row = new_row(plane, spec, workspace, experiment_id, next(free), who, now, root_id)
         rows.append({**row, "submission_key": given})
     labelled = [
-        {runs.TAG: spec.tags, runs.PROPERTY: properties_of(spec)} for spec in fresh.values()
+        {run_labels.TAG: spec.tags, run_labels.PROPERTY: properties_of(spec)}
+        for spec in fresh.values()
     ]
     runs.add_many(connection, rows, labelled)
     return {row["submission_key"]: row["id"] for row in rows}

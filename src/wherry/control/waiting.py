@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from wherry.core.lifecycle import Status
 from wherry.core.resources import Resources
 from wherry.core.targets import LOCAL, name_of
-from wherry.store import attempts, runs
+from wherry.store import attempts, queues
 
 from .cluster_queue import ClusterQueue, cluster_queue
 from .plane import Plane
@@ -58,8 +58,8 @@ class _Queues:
         first, last = min(self._places[target]), max(self._places[target])
         active = attempts.active(self._connection, target)
         return (
-            runs.count_queued(self._connection, target, first, _COUNTED),
-            runs.queued_between(self._connection, target, first, last, _COUNTED),
+            queues.count_before(self._connection, target, first, _COUNTED),
+            queues.between(self._connection, target, first, last, _COUNTED),
             sum((_held(attempt) for attempt in active), Resources(0, 0, 0)),
         )
 

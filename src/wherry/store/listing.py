@@ -27,6 +27,7 @@ from wherry.core.lifecycle import CANCEL_REQUESTED, TERMINAL, Status
 from wherry.core.text import clean
 
 from . import runs as run_rows
+from .run_labels import PROPERTY, TAG
 from .runs import RunRow
 from .tables import ORDERS, equals, experiments, labels, runs
 
@@ -233,7 +234,7 @@ def _has_status(stored: tuple[str, bool]) -> Any:
 
 def _asked(wanted: Filter) -> list[Label]:
     """Kind, name and value of each label that is asked for."""
-    kinds = ((run_rows.TAG, wanted.tags), (run_rows.PROPERTY, wanted.properties))
+    kinds = ((TAG, wanted.tags), (PROPERTY, wanted.properties))
     return [(kind, key, value) for kind, values in kinds for key, value in values.items()]
 
 

@@ -1,47 +1,22 @@
-"""Runs, their labels and their history. ``move`` is the only writer of a status."""
+"""Runs and their history. ``move`` is the only writer of a status."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    Select,
-    bindparam,
-    delete,
-    func,
-    insert,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select, update
 
 from wherry.core import records
-from wherry.core.errors import ConflictError, NotFoundError, WherryError
-from wherry.core.lifecycle import CANCEL_REQUESTED, TERMINAL, TRANSITIONS, Reason, Status
-from wherry.core.targets import name_of
+from wherry.core.errors import NotFoundError, WherryError
+from wherry.core.lifecycle import TRANSITIONS, Reason, Status
 
-from . import tallies
+from . import run_labels, tallies
 from .database import batches
-from .tables import (
-    bytewise,
-    ending_of,
-    equals,
-    events,
-    experiments,
-    head_of,
-    labels,
-    runs,
-    workspaces,
-)
-
-TAG, PROPERTY = "tag", "property"
-_LAST_CHARACTER = "\U0010ffff"
+from .run_labels import PROPERTY, TAG
+from .run_records import shown_status
+from .tables import events, experiments, runs, workspaces
 
 RunRow = Row[Any]
 
@@ -66,7 +41,7 @@ class Change(NamedTuple):
 NO_CHANGE = Change()
 
 
-def _locked(query: Select[Any]) -> Select[Any]:
+def locked(query: Select[Any]) -> Select[Any]:
     """PostgreSQL's row lock; on SQLite, where there is one writer at a time, nothing."""
     return query.with_for_update(key_share=True, of=runs)
 
@@ -84,57 +59,21 @@ def _with_names(*wanted: Any) -> Select[Any]:
 
 
 # Statements of every step are built once: building one takes ten times as long as running it.
-_JOINED = _with_names(runs)
+JOINED = _with_names(runs)
 _LISTED = _with_names(*[column for column in runs.c if column is not runs.c.spec]).where(
     runs.c.seq.in_(bindparam("seqs", expanding=True))
 )
-_BY_ID = _JOINED.where(runs.c.id == bindparam("run_id"))
-_BY_ID_LOCKED = _locked(_BY_ID)
+_BY_ID = JOINED.where(runs.c.id == bindparam("run_id"))
+_BY_ID_LOCKED = locked(_BY_ID)
 _STATUS = select(runs.c.status, runs.c.cancel_requested_at).where(runs.c.id == bindparam("run_id"))
-_BY_KEY = _JOINED.where(
+_BY_KEY = JOINED.where(
     runs.c.workspace_id == bindparam("workspace"), runs.c.submission_key == bindparam("key")
 )
-_CHILDREN = _JOINED.where(runs.c.parent_id == bindparam("run_id")).order_by(runs.c.seq.desc())
 _ADD = insert(runs).returning(runs.c.seq)
 _ADD_IN_ORDER = insert(runs).returning(runs.c.seq, sort_by_parameter_order=True)
 _UPDATE = update(runs).where(runs.c.seq == bindparam("run_seq"))
 _MOVE = _UPDATE.where(runs.c.version == bindparam("seen"))
-_QUEUED = (
-    select(runs.c.id, runs.c.cpu, runs.c.memory_bytes, runs.c.gpu)
-    .where(runs.c.target == bindparam("at"), runs.c.status == Status.QUEUED.value)
-    .order_by(runs.c.seq)
-    .limit(bindparam("most"))
-)
-# By a part of the index that only runs with a priority are in, and by the one of all.
-_WITH_NODES = select(
-    runs.c.id, runs.c.seq, runs.c.node_count, runs.c.priority, runs.c.submitted_at
-).where(runs.c.target == bindparam("at"), runs.c.status == Status.QUEUED.value)
-_PREFERRED = (
-    _WITH_NODES.where(text("priority <> 0"))
-    .order_by(runs.c.priority.desc(), runs.c.seq)
-    .limit(bindparam("most"))
-)
-_IN_ORDER = _WITH_NODES.where(runs.c.priority == 0).order_by(runs.c.seq).limit(bindparam("most"))
-_PLACES = select(runs.c.seq).where(
-    runs.c.target == bindparam("at"), runs.c.status == Status.QUEUED.value
-)
-_COUNT_QUEUED = select(func.count()).select_from(
-    _PLACES.where(runs.c.seq < bindparam("before")).limit(bindparam("most")).subquery()
-)
-_QUEUED_BETWEEN = (
-    _PLACES.where(runs.c.seq.between(bindparam("first"), bindparam("last")))
-    .order_by(runs.c.seq)
-    .limit(bindparam("most"))
-)
-_QUEUED_LOCKED = _QUEUED.with_for_update(key_share=True, skip_locked=True)
-_QUEUED_TO_CANCEL = select(runs).where(
-    runs.c.target == bindparam("at"),
-    runs.c.status == Status.QUEUED.value,
-    runs.c.cancel_requested_at.is_not(None),
-)
 _OPEN = select(runs.c.status, func.count()).where(runs.c.ended_at.is_(None)).group_by(runs.c.status)
-_LABELS = select(labels).where(labels.c.run_seq.in_(bindparam("seqs", expanding=True)))
-_ADD_LABELS = insert(labels)
 _ADD_EVENT = insert(events)
 
 
@@ -148,8 +87,7 @@ def add(
     seq = connection.execute(_ADD, dict(fields)).scalar_one()
     if Status(fields["status"]).terminal:
         tallies.note(connection, fields["status"])
-    _insert_labels(connection, seq, TAG, tags)
-    _insert_labels(connection, seq, PROPERTY, properties)
+    run_labels.add_many(connection, [seq], [{TAG: tags, PROPERTY: properties}])
     _record(
         connection, fields["id"], fields["submitted_at"], None, Status(fields["status"]), Change()
     )
@@ -162,14 +100,7 @@ def add_many(
 ) -> None:
     """New runs, each with its labels by kind and its first event."""
     seqs = connection.execute(_ADD_IN_ORDER, [dict(row) for row in rows]).scalars().all()
-    found = [
-        {"run_seq": seq, "kind": kind, "key": key, "value": value}
-        for seq, kinds in zip(seqs, labelled, strict=True)
-        for kind, values in kinds.items()
-        for key, value in values.items()
-    ]
-    if found:
-        connection.execute(_ADD_LABELS, found)
+    run_labels.add_many(connection, seqs, labelled)
     connection.execute(
         _ADD_EVENT, [{**_first_event(row), "reason": None, "message": ""} for row in rows]
     )
@@ -219,44 +150,6 @@ def by_key(connection: Connection, workspace_id: str, key: str) -> RunRow | None
     return connection.execute(_BY_KEY, {"workspace": workspace_id, "key": key}).first()
 
 
-def starting_with(
-    connection: Connection, workspace_id: str, prefix: str, limit: int
-) -> list[RunRow]:
-    """Runs whose id begins with ``prefix``, or whose random ending or display name matches it.
-
-    Each way is a question of its own, which an index answers.
-    """
-    mine = select(runs.c.seq).where(runs.c.workspace_id == workspace_id)
-    head, first = head_of(bytewise(runs.c.id)), prefix[:100]
-    by_id = mine.where(
-        head >= first,
-        head < first + _LAST_CHARACTER,
-        runs.c.id.startswith(prefix, autoescape=True),
-    ).order_by(head)
-    found = _seqs(connection, by_id.limit(limit))
-    if not found:
-        by_ending = mine.where(
-            ending_of(runs.c.id) == prefix.rpartition("_")[2],
-            runs.c.id.endswith("_" + prefix, autoescape=True),
-        )
-        by_name = mine.where(*equals(runs.c.display_name, prefix))
-        found = _seqs(connection, by_ending.limit(limit))
-        found |= _seqs(connection, by_name.order_by(runs.c.seq.desc()).limit(limit))
-    rows = _JOINED.where(runs.c.seq.in_(found)).order_by(runs.c.seq.desc()).limit(limit)
-    return list(connection.execute(rows)) if found else []
-
-
-def _seqs(connection: Connection, query: Select[Any]) -> set[int]:
-    return set(connection.execute(query).scalars())
-
-
-def newest_names(connection: Connection, workspace_id: str, limit: int) -> list[str]:
-    """What the newest runs may be called by."""
-    mine = select(runs.c.id, runs.c.display_name).where(runs.c.workspace_id == workspace_id)
-    rows = list(connection.execute(mine.order_by(runs.c.seq.desc()).limit(limit)))
-    return [row.display_name for row in rows if row.display_name] + [row.id for row in rows]
-
-
 def move(
     connection: Connection, row: RunRow, status: Status, now: datetime, change: Change = NO_CHANGE
 ) -> None:
@@ -302,23 +195,6 @@ def request_cancel(connection: Connection, row: RunRow, now: datetime) -> None:
     )
 
 
-def queued(connection: Connection, target: str, limit: int, *, lock: bool = False) -> list[RunRow]:
-    """The head of a target's queue, oldest first, with what each asks for."""
-    query = _QUEUED_LOCKED if lock else _QUEUED
-    return list(connection.execute(query, {"at": target, "most": limit}))
-
-
-def queued_for_nodes(connection: Connection, target: str, limit: int) -> list[RunRow]:
-    """The head of a cluster's queue: by priority, then by age."""
-    where = {"at": target, "most": limit}
-    found = [*connection.execute(_PREFERRED, where), *connection.execute(_IN_ORDER, where)]
-    return sorted(found, key=lambda run: (-run.priority, run.seq))[:limit]
-
-
-def queued_to_cancel(connection: Connection, target: str) -> list[RunRow]:
-    return list(connection.execute(_QUEUED_TO_CANCEL, {"at": target}))
-
-
 def silent_since(connection: Connection, before: datetime) -> list[RunRow]:
     """Runs driven by a client that has not been heard of since ``before``.
 
@@ -334,80 +210,6 @@ def silent_since(connection: Connection, before: datetime) -> list[RunRow]:
     return [row for row in connection.execute(query) if row.parent_id is None]
 
 
-def count_queued(connection: Connection, target: str, before: int, limit: int) -> int:
-    """How many wait for a target before a place in its queue, counted up to ``limit``."""
-    where = {"at": target, "before": before, "most": limit}
-    return int(connection.execute(_COUNT_QUEUED, where).scalar_one())
-
-
-def queued_between(
-    connection: Connection, target: str, first: int, last: int, limit: int
-) -> list[int]:
-    """The places of a target's queue from one to another in order, up to ``limit`` of them."""
-    where = {"at": target, "first": first, "last": last, "most": limit}
-    return list(connection.execute(_QUEUED_BETWEEN, where).scalars())
-
-
-def set_labels(
-    connection: Connection,
-    row: RunRow,
-    kind: str,
-    changes: Mapping[str, str],
-    removed: Iterable[str] = (),
-) -> None:
-    """Tags may change; a property, once set, stays."""
-    keys = [*changes, *removed]
-    if not keys:
-        return
-    present = _labels(connection, [row.seq]).get((row.seq, kind), {})
-    gone = [key for key in keys if key in present]
-    if kind == PROPERTY:
-        for key, value in changes.items():
-            if key in present and present[key] != value:
-                raise ConflictError(
-                    f"property {key!r} of run {row.id} is {present[key]!r} already",
-                    hint="properties cannot be changed; use a tag",
-                )
-        changes = {key: value for key, value in changes.items() if key not in present}
-    else:
-        mine = delete(labels).where(labels.c.run_seq == row.seq, labels.c.kind == kind)
-        for batch in batches(gone):
-            connection.execute(mine.where(labels.c.key.in_(batch)))
-    _insert_labels(connection, row.seq, kind, changes)
-
-
-def children(
-    connection: Connection, run_id: str, *, recursive: bool, lock: bool = False
-) -> list[RunRow]:
-    if not recursive and not lock:
-        return list(connection.execute(_CHILDREN, {"run_id": run_id}))
-    wanted = _below(run_id) if recursive else runs.c.parent_id == run_id
-    query = _JOINED.where(wanted).order_by(runs.c.seq.desc())
-    return list(connection.execute(_locked(query) if lock else query))
-
-
-def _below(run_id: str) -> ColumnElement[bool]:
-    below = (
-        select(runs.c.id, runs.c.parent_id)
-        .where(runs.c.parent_id == run_id)
-        .cte("below", recursive=True)
-    )
-    below = below.union_all(
-        select(runs.c.id, runs.c.parent_id).join(below, runs.c.parent_id == below.c.id)
-    )
-    return runs.c.id.in_(select(below.c.id))
-
-
-def descends_from(connection: Connection, run_id: str, ancestor_id: str) -> bool:
-    """Whether the run is the ancestor itself or below it."""
-    current: str | None = run_id
-    for _ in range(100):
-        if current is None or current == ancestor_id:
-            break
-        current = connection.execute(select(runs.c.parent_id).where(runs.c.id == current)).scalar()
-    return current == ancestor_id
-
-
 def history(connection: Connection, run_id: str) -> list[records.Event]:
     rows = connection.execute(select(events).where(events.c.run_id == run_id).order_by(events.c.id))
     return [
@@ -420,7 +222,7 @@ def remove(connection: Connection, rows: Sequence[RunRow]) -> None:
     for row in rows:
         if Status(row.status).terminal:
             tallies.note(connection, row.status, -1)
-        connection.execute(delete(labels).where(labels.c.run_seq == row.seq))
+        run_labels.remove(connection, row.seq)
         connection.execute(delete(events).where(events.c.run_id == row.id))
         connection.execute(delete(runs).where(runs.c.seq == row.seq))
 
@@ -431,102 +233,10 @@ def counts(connection: Connection) -> dict[str, int]:
     return {**live, **tallies.every(connection)}
 
 
-def to_records(
-    connection: Connection,
-    rows: Sequence[RunRow],
-    *,
-    spec: bool = False,
-    messages: Sequence[str] | None = None,
-) -> list[records.Run]:
-    """``messages`` are told instead of those that are stored."""
-    found = _labels(connection, [row.seq for row in rows])
-    told = messages or [row.message for row in rows]
-    return [
-        _to_record(
-            row,
-            message,
-            found.get((row.seq, TAG), {}),
-            found.get((row.seq, PROPERTY), {}),
-            spec,
-        )
-        for row, message in zip(rows, told, strict=True)
-    ]
-
-
-def new_record(
-    fields: Mapping[str, Any],
-    workspace: str,
-    experiment: str,
-    tags: Mapping[str, str],
-    properties: Mapping[str, str],
-) -> records.Run:
-    """The run that was just added, without reading it again."""
-    blank = dict.fromkeys(column.name for column in runs.columns)
-    row = SimpleNamespace(**{**blank, "message": "", "attempt_count": 0, **fields})
-    row.workspace, row.experiment = workspace, experiment
-    named = dict(sorted(tags.items())), dict(sorted(properties.items()))
-    return _to_record(row, row.message, *named, spec=True)
-
-
-def shown_status(row: Any) -> str:
-    if row.cancel_requested_at is not None and Status(row.status) not in TERMINAL:
-        return CANCEL_REQUESTED
-    return str(row.status)
-
-
 def listed(connection: Connection, seqs: Sequence[int]) -> list[RunRow]:
     """These runs in this order, without their specifications, which are long."""
     by_seq = {row.seq: row for row in connection.execute(_LISTED, {"seqs": seqs})}
     return [by_seq[seq] for seq in seqs]
-
-
-def _to_record(
-    row: Any, message: str, tags: dict[str, str], properties: dict[str, str], spec: bool
-) -> records.Run:
-    return records.Run(
-        id=row.id,
-        number=row.number,
-        workspace=row.workspace,
-        experiment=row.experiment,
-        parent_id=row.parent_id,
-        root_id=row.root_id,
-        type=row.type,
-        display_name=row.display_name,
-        description=row.description,
-        status=shown_status(row),
-        reason=row.reason,
-        message=message,
-        error=row.error,
-        target=name_of(row.target) if row.target else None,
-        snapshot_id=row.snapshot_id,
-        attempt=row.attempt_count,
-        submitted_by=row.submitted_by,
-        submitted_at=row.submitted_at,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-        archived_at=row.archived_at,
-        tags=tags,
-        properties=properties,
-        spec=row.spec if spec else None,
-    )
-
-
-def _labels(connection: Connection, seqs: Sequence[int]) -> dict[tuple[int, str], dict[str, str]]:
-    """Of each run and kind, by name. Sorted here: asked for it, SQLite reads a whole index."""
-    found: dict[tuple[int, str], dict[str, str]] = {}
-    for batch in batches(seqs):
-        rows = connection.execute(_LABELS, {"seqs": batch})
-        for row in sorted(rows, key=lambda row: row.key):
-            found.setdefault((row.run_seq, row.kind), {})[row.key] = row.value
-    return found
-
-
-def _insert_labels(connection: Connection, seq: int, kind: str, values: Mapping[str, str]) -> None:
-    if values:
-        connection.execute(
-            _ADD_LABELS,
-            [{"run_seq": seq, "kind": kind, "key": k, "value": v} for k, v in values.items()],
-        )
 
 
 def _record(

@@ -17,7 +17,7 @@ from wherry.control import attempt_tokens
 from wherry.control.plane import Plane
 from wherry.control.reconciler import Reconciler
 from wherry.drivers.memory import MemoryDriver
-from wherry.store import attempts, runs
+from wherry.store import attempts, run_records, runs
 
 OWNER = f"Bearer {TOKEN}"
 CHANGES = ("id", "number", "submitted_at", "root_id")
@@ -133,5 +133,5 @@ def test_the_answer_to_a_submission_is_the_run_as_it_is_stored(
     told = api.post("/api/v1/workspaces/w/runs", content=body, headers={"authorization": OWNER})
     with plane.database.read() as connection:
         row = runs.get(connection, told.json()["id"])
-        stored = runs.to_records(connection, [row], spec=True)[0].to_dict()
+        stored = run_records.to_records(connection, [row], spec=True)[0].to_dict()
     assert told.json() == json.loads(json.dumps(stored))

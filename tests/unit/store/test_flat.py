@@ -16,7 +16,19 @@ from sqlalchemy import Connection
 
 from wherry.core.placement import Placement
 from wherry.core.resources import Resources
-from wherry.store import attempts, files, listing, runs, snapshots, tallies, tracking, workspaces
+from wherry.store import (
+    attempts,
+    families,
+    files,
+    listing,
+    queues,
+    run_names,
+    runs,
+    snapshots,
+    tallies,
+    tracking,
+    workspaces,
+)
 from wherry.store.database import Database, sqlite_url
 from wherry.store.listing import Filter
 
@@ -36,7 +48,7 @@ def page(limit: int = 10, **wanted: Any) -> Question:
 
 def resolve(words: Callable[[Past], str]) -> Question:
     def ask(connection: Connection, workspace_id: str, past: Past) -> Any:
-        found = runs.starting_with(connection, workspace_id, words(past), 11)
+        found = run_names.starting_with(connection, workspace_id, words(past), 11)
         assert len(found) == 1
         return found
 
@@ -84,7 +96,7 @@ QUESTIONS: dict[str, Question] = {
     "beginning of an id": resolve(lambda past: past.run_ids[70][:-2]),
     "ending of an id": resolve(lambda past: past.run_ids[70].rpartition("_")[2]),
     "display name": resolve(lambda past: "trial-70"),
-    "children": lambda connection, _, past: runs.children(
+    "children": lambda connection, _, past: families.children(
         connection, past.parent_ids[1], recursive=True
     ),
     "files": lambda connection, _, past: files.every(connection, past.run_ids[5]),
@@ -92,12 +104,12 @@ QUESTIONS: dict[str, Question] = {
     "known key": lambda connection, workspace_id, _: runs.by_key(connection, workspace_id, "none"),
     "snapshot": lambda connection, workspace_id, _: snapshots.has(connection, workspace_id, "0"),
     "counts": lambda connection, *_: runs.counts(connection),
-    "place in the queue": lambda connection, *_: runs.count_queued(connection, "local", 9, 99),
-    "neighbours in the queue": lambda connection, *_: runs.queued_between(
+    "place in the queue": lambda connection, *_: queues.count_before(connection, "local", 9, 99),
+    "neighbours in the queue": lambda connection, *_: queues.between(
         connection, "local", 0, 9**9, 99
     ),
-    "pass: queue": lambda connection, *_: runs.queued(connection, "local", 9),
-    "pass: to cancel": lambda connection, *_: runs.queued_to_cancel(connection, ELSEWHERE),
+    "pass: queue": lambda connection, *_: queues.head(connection, "local", 9),
+    "pass: to cancel": lambda connection, *_: queues.to_cancel(connection, ELSEWHERE),
     "pass: attempts": lambda connection, *_: attempts.live(connection, "local"),
     "pass: to release": lambda connection, *_: attempts.to_release(
         connection, "local", NOW, NOW, 9

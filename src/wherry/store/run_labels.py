@@ -1,0 +1,76 @@
+"""Tags and properties of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select
+
+from wherry.core.errors import ConflictError
+
+from .database import batches
+from .tables import labels
+
+TAG, PROPERTY = "tag", "property"
+
+_LABELS = select(labels).where(labels.c.run_seq.in_(bindparam("seqs", expanding=True)))
+_ADD_LABELS = insert(labels)
+
+
+def add_many(
+    connection: Connection,
+    seqs: Iterable[int],
+    labelled: Iterable[Mapping[str, Mapping[str, str]]],
+) -> None:
+    """Of each run its labels, by kind."""
+    found = [
+        {"run_seq": seq, "kind": kind, "key": key, "value": value}
+        for seq, kinds in zip(seqs, labelled, strict=True)
+        for kind, values in kinds.items()
+        for key, value in values.items()
+    ]
+    if found:
+        connection.execute(_ADD_LABELS, found)
+
+
+def remove(connection: Connection, seq: int) -> None:
+    connection.execute(delete(labels).where(labels.c.run_seq == seq))
+
+
+def change(
+    connection: Connection,
+    row: Row[Any],
+    kind: str,
+    changes: Mapping[str, str],
+    removed: Iterable[str] = (),
+) -> None:
+    """Tags may change; a property, once set, stays."""
+    keys = [*changes, *removed]
+    if not keys:
+        return
+    present = of(connection, [row.seq]).get((row.seq, kind), {})
+    gone = [key for key in keys if key in present]
+    if kind == PROPERTY:
+        for key, value in changes.items():
+            if key in present and present[key] != value:
+                raise ConflictError(
+                    f"property {key!r} of run {row.id} is {present[key]!r} already",
+                    hint="properties cannot be changed; use a tag",
+                )
+        changes = {key: value for key, value in changes.items() if key not in present}
+    else:
+        mine = delete(labels).where(labels.c.run_seq == row.seq, labels.c.kind == kind)
+        for batch in batches(gone):
+            connection.execute(mine.where(labels.c.key.in_(batch)))
+    add_many(connection, [row.seq], [{kind: changes}])
+
+
+def of(connection: Connection, seqs: Sequence[int]) -> dict[tuple[int, str], dict[str, str]]:
+    """Of each run and kind, by name. Sorted here: asked for it, SQLite reads a whole index."""
+    found: dict[tuple[int, str], dict[str, str]] = {}
+    for batch in batches(seqs):
+        rows = connection.execute(_LABELS, {"seqs": batch})
+        for row in sorted(rows, key=lambda row: row.key):
+            found.setdefault((row.run_seq, row.kind), {})[row.key] = row.value
+    return found
