@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,8 @@ def test_a_cluster_takes_hosts_from_a_pool_and_gives_them_back(
     workspace = Workspace.create("w", exist_ok=True)
     cluster = _pool(workspace, sshd, second)
     made = [home.submit(WHERE, compute_target="pool") for _ in range(2)]
+    taken = ("taken", "w/pool")
+    wait_until(lambda: taken in [(each["state"], each["target"]) for each in _hosts(workspace)])
     for run in made:
         run.wait_for_completion()
     homes = sorted(line for run in made for line in _log(run))
@@ -58,6 +61,8 @@ def test_a_cluster_takes_hosts_from_a_pool_and_gives_them_back(
     wait_until(lambda: not cluster.list_nodes())
     pinned = workspace._client.get("/sites/lab")["config"]["hosts"]
     assert [host["host_key"] for host in pinned] == [sshd.host_key, second.host_key]
+    assert {host["state"] for host in _hosts(workspace)} == {"free"}
+    assert all(host["cpu"] >= 1 and host["memory_bytes"] for host in _hosts(workspace))
     cluster.delete()
     wait_until(lambda: "pool" not in workspace.compute_targets)
 
@@ -80,6 +85,9 @@ def test_a_host_that_shows_another_key_is_not_used_and_that_is_told(
         assert _log(run) == [str(sshd.home)]
     told = workspace._client.get("/workspaces/w/computes/pool")["problem"]
     assert "host key" in str(told)
+    refused = _hosts(workspace)[1]
+    assert refused["state"] == "set aside"
+    assert "host key" in refused["reason"]
 
 
 @pytest.fixture
@@ -88,6 +96,11 @@ def second(sshd: Sshd, tmp_path: Path) -> Iterator[Sshd]:
     with servers.serving(tmp_path / "second", "127.0.0.4", sshd.cache) as second:
         (second.folder / "authorized_keys").write_text((sshd.folder / "key.pub").read_text())
         yield second
+
+
+def _hosts(workspace: Workspace) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = workspace.get_sites()[1]["hosts"]
+    return found
 
 
 def _pool(workspace: Workspace, *hosts: Sshd) -> AmlCompute:

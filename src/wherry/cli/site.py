@@ -15,6 +15,13 @@ from .output import emit
 from .session import Session
 from .table import Column, layout, terminal_width
 
+_STYLES = {
+    "free": {"fg": "green"},
+    "taken": {"fg": "blue"},
+    "unreachable": {"fg": "red"},
+    "set aside": {"fg": "red"},
+}
+
 
 @click.group(
     cls=Group,
@@ -207,7 +214,9 @@ def _columns() -> List[Column]:
     return [
         Column("NAME", lambda row: str(row["name"])),
         Column("KIND", lambda row: str(row["kind"])),
-        Column("HOSTS", lambda row: str(len(_listed(row)) or ""), right=True),
+        Column("HOSTS", lambda row: str(len(row["hosts"]) or ""), right=True),
+        Column("FREE", lambda row: _counted(row, "free"), right=True),
+        Column("TAKEN", lambda row: _counted(row, "taken"), right=True),
         Column("CREATED", lambda row: show_time(row.get("created_at")), drops=1),
         Column("PROBLEM", lambda row: str(row.get("problem") or ""), wraps=True),
     ]
@@ -217,18 +226,24 @@ def _lines(session: Session, record: Mapping[str, Any]) -> List[str]:
     facts = [
         ("name", record["name"]),
         ("kind", record["kind"]),
+        ("hosts", _host_facts(record)),
         ("problem", record.get("problem")),
         ("created", show_time(record.get("created_at"))),
     ]
     lines = [f"{name:<13}{value}" for name, value in facts if value]
-    hosts = _listed(record)
-    return (
-        [*lines, "", *layout(hosts, _host_columns(), session, terminal_width())] if hosts else lines
-    )
+    if not record["hosts"]:
+        return lines
+    return [*lines, "", *layout(record["hosts"], _host_columns(), session, terminal_width())]
 
 
-def _listed(record: Mapping[str, Any]) -> List[Any]:
-    return list(record.get("hosts") or (record.get("config") or {}).get("hosts") or [])
+def _counted(record: Mapping[str, Any], state: str) -> str:
+    return str(record["host_counts"][state]) if record["hosts"] else ""
+
+
+def _host_facts(record: Mapping[str, Any]) -> str:
+    counts: Mapping[str, int] = record["host_counts"]
+    told = ", ".join(f"{number} {state}" for state, number in counts.items() if number)
+    return f"{len(record['hosts'])} ({told})" if told else ""
 
 
 def _host_columns() -> List[Column]:
@@ -239,14 +254,20 @@ def _host_columns() -> List[Column]:
 
     return [
         Column("HOST", address_of),
-        Column("USER", lambda row: str(row.get("username") or "")),
-        Column("CPUS", amount("cores"), right=True),
-        Column("MEMORY", _memory, right=True),
-        Column("GPUS", amount("gpus"), right=True),
-        Column("PRICE PER HOUR", amount("price_per_hour"), right=True, drops=1),
-        Column("STATE", lambda row: str(row.get("state") or "")),
-        Column("REASON", lambda row: str(row.get("reason") or ""), wraps=True),
+        Column("USER", lambda row: str(row["username"]), drops=4),
+        Column("CPUS", amount("cpu"), right=True, drops=3),
+        Column("MEMORY", _memory, right=True, drops=3),
+        Column("GPUS", amount("gpu"), right=True, drops=3),
+        Column("PRICE PER HOUR", amount("price_per_hour"), right=True, drops=5),
+        Column("STATE", _state, style=lambda row: _STYLES.get(_state(row), {})),
+        Column("TARGET", lambda row: str(row["target"] or "")),
+        Column("RUN", lambda row: str(row["run_id"] or ""), drops=2),
+        Column("REASON", lambda row: str(row["reason"] or ""), wraps=True),
     ]
+
+
+def _state(host: Mapping[str, Any]) -> str:
+    return str(host["state"])
 
 
 def _memory(host: Mapping[str, Any]) -> str:

@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wherry.core.compute_configs import HostConfig
+from wherry.core.errors import TargetUnavailableError
+from wherry.core.resources import Resources
 from wherry.store import nodes, sites
 
 from .plane import Plane
+from .sightings import Place, Sighting, missed
 
 
 class HostClaims:
@@ -49,6 +52,20 @@ class HostClaims:
                 for each in row.config["hosts"]
             ]
             sites.change(connection, self._site, {"config": {**row.config, "hosts": kept}})
+
+    def saw(self, host: HostConfig, owned: Resources) -> None:
+        self._plane.sightings[self._at(host)] = Sighting(self._plane.now(), owned)
+
+    def missed(self, host: HostConfig, error: TargetUnavailableError) -> None:
+        known = self._plane.sightings.get(self._at(host))
+        self._plane.sightings[self._at(host)] = missed(self._plane.now(), known, error)
+
+    def trouble(self, host: HostConfig) -> float:
+        known = self._plane.sightings.get(self._at(host))
+        return known.at.timestamp() if known is not None and known.reason else 0.0
+
+    def _at(self, host: HostConfig) -> Place:
+        return self._site, host.address, host.port
 
 
 def _place(config: Mapping[str, Any]) -> tuple[str, int]:

@@ -33,6 +33,7 @@ from wherry.store.migrate import migrate
 from .hearing import Hearing
 from .recent import Recent
 from .sealing import seal_all
+from .sightings import Place, Sighting
 from .signals import Signals
 
 DEFAULT_WORKSPACE = "default"
@@ -76,6 +77,7 @@ class Plane:
     shortages: dict[str, tuple[str, int]] = field(default_factory=dict)
     local_health: tuple[float, Health] | None = None
     machines: dict[str, Health] = field(default_factory=dict)  # of attached ones, as last seen
+    sightings: dict[Place, Sighting] = field(default_factory=dict)
     started_at: datetime = field(default_factory=_now)
     attentive_since: datetime = field(default_factory=_now)
     hearing: Hearing = field(default_factory=Hearing)

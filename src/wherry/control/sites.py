@@ -16,7 +16,7 @@ from wherry.core.records import iso
 from wherry.core.targets import LOCAL, name_of
 from wherry.store import computes, sites
 
-from . import sealing
+from . import sealing, sightings, site_hosts
 from .plane import Plane
 from .site_opening import open_site, secrets_of
 
@@ -26,13 +26,13 @@ KINDS = (LOCAL, "ssh")
 def every(plane: Plane) -> list[dict[str, Any]]:
     with plane.database.read() as connection:
         rows = sites.every(connection)
-        return [_local(plane), *(_record(row) for row in rows)]
+        return [_local(plane), *(_record(plane, connection, row) for row in rows)]
 
 
 def show(plane: Plane, name: str) -> dict[str, Any]:
     with plane.database.read() as connection:
         row = get(connection, name)
-    return _local(plane) if row is None else _record(row)
+        return _local(plane) if row is None else _record(plane, connection, row)
 
 
 def sizes(plane: Plane, name: str) -> list[dict[str, Any]]:
@@ -79,6 +79,7 @@ def put(plane: Plane, name: str, fields: Mapping[str, Any]) -> tuple[dict[str, A
                 sites.change(connection, name, {**kept, "modified_at": now})
     except IntegrityError:
         raise ConflictError(f"the site {name!r} was made by another request just now") from None
+    sightings.forgive(plane.sightings, name)
     return show(plane, name), known is None
 
 
@@ -95,6 +96,7 @@ def change(plane: Plane, name: str, fields: Mapping[str, Any]) -> dict[str, Any]
             secrets = {**secrets_of(plane, row), **parse_secrets(fields["secrets"])}
             changes["secrets"] = _sealed(plane, name, secrets)
         sites.change(connection, name, changes)
+    sightings.forgive(plane.sightings, name)
     return show(plane, name)
 
 
@@ -139,16 +141,37 @@ def _keep_used_hosts(connection: Connection, name: str, config: Mapping[str, Any
             )
 
 
-def _record(row: Row[Any]) -> dict[str, Any]:
+def _record(plane: Plane, connection: Connection, row: Row[Any]) -> dict[str, Any]:
+    hosts = site_hosts.hosts_of(plane, connection, row)
     return {
         "name": row.name,
         "kind": row.kind,
         "config": row.config,
         "created_at": iso(row.created_at),
         "modified_at": iso(row.modified_at),
+        "problem": _sealed_for_ever(plane, row) or site_hosts.problem(hosts),
+        "host_counts": site_hosts.counts(hosts),
+        "hosts": hosts,
     }
+
+
+def _sealed_for_ever(plane: Plane, row: Row[Any]) -> str | None:
+    try:
+        secrets_of(plane, row)
+    except sealing.UnsealError as error:
+        return error.message
+    return None
 
 
 def _local(plane: Plane) -> dict[str, Any]:
     at = iso(plane.started_at)
-    return {"name": LOCAL, "kind": LOCAL, "config": {}, "created_at": at, "modified_at": at}
+    return {
+        "name": LOCAL,
+        "kind": LOCAL,
+        "config": {},
+        "created_at": at,
+        "modified_at": at,
+        "problem": None,
+        "host_counts": site_hosts.counts([]),
+        "hosts": [],
+    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -17,8 +16,6 @@ from . import registry
 from .base import Driver
 from .sites import Machine
 from .ssh_host import Host
-
-Place = tuple[str, int]
 
 
 class Claims(Protocol):
@@ -36,6 +33,18 @@ class Claims(Protocol):
 
     def pin(self, host: HostConfig, keys: Mapping[str, Any]) -> None:
         """Keep the host keys that were found: others are refused from now on."""
+        ...
+
+    def saw(self, host: HostConfig, owned: Resources) -> None:
+        """It answered, and has that."""
+        ...
+
+    def missed(self, host: HostConfig, error: TargetUnavailableError) -> None:
+        """It could not be used."""
+        ...
+
+    def trouble(self, host: HostConfig) -> float:
+        """When it was last missed, if it was not seen since; 0 for others."""
         ...
 
 
@@ -59,7 +68,6 @@ class SshSite:
         self._claims = claims
         self._root = root
         self._server = server
-        self._failed_at: dict[Place, float] = {}
 
     def sizes(self) -> Sequence[Size]:
         """One for each kind of host. What is not declared counts as one CPU."""
@@ -70,7 +78,8 @@ class SshSite:
 
     def make(self, node_id: str, size: Size) -> Machine:
         fitting = [host for host in self._hosts if _size(host) == size]
-        host = self._claims.take(node_id, sorted(fitting, key=self._trouble))
+        # Hosts that failed come last, the one that failed last after the others.
+        host = self._claims.take(node_id, sorted(fitting, key=self._claims.trouble))
         if host is None:
             raise TargetUnavailableError(
                 f"all hosts of size {size.name} of site {self._name!r} are in use",
@@ -80,11 +89,10 @@ class SshSite:
             found = registry.preflight("ssh")(
                 self._host(host.to_dict()), self._root, self._server()
             )
-        except TargetUnavailableError:
-            self._failed_at[_place(host)] = time.monotonic()
+        except TargetUnavailableError as error:
+            self._claims.missed(host, error)
             self._claims.give_back(node_id)
             raise
-        self._failed_at.pop(_place(host), None)
         if not host.host_key:
             keys: dict[str, Any] = {
                 "host_key": found.host_key,
@@ -92,7 +100,9 @@ class SshSite:
             }
             self._claims.pin(host, keys)
             self._hosts = [replace(h, **keys) if h == host else h for h in self._hosts]
-        return _machine(host, found.resources, found.gpus, found.host_key)
+        machine = _machine(host, found.resources, found.gpus, found.host_key)
+        self._claims.saw(host, machine.resources)
+        return machine
 
     def remove(self, node_id: str) -> None:
         """Nothing of ours runs there any more; the host is the next one's."""
@@ -121,15 +131,11 @@ class SshSite:
         taken = {(each["address"], each["port"]) for each in self._claims.taken().values()}
         return [h for h in self._hosts if _size(h) == size and _place(h) not in taken]
 
-    def _trouble(self, host: HostConfig) -> float:
-        """Hosts that failed come last, the one that failed last after the others."""
-        return self._failed_at.get(_place(host), 0.0)
-
     def _host(self, config: Mapping[str, Any]) -> Host:
         return Host.of(config, self._secrets)
 
 
-def _place(host: HostConfig) -> Place:
+def _place(host: HostConfig) -> tuple[str, int]:
     return host.address, host.port
 
 

@@ -281,6 +281,14 @@ class Workspace:
         items: List[Dict[str, Any]] = self._client.get(f"{self._path}/costs", {"by": by})["items"]
         return items
 
+    def get_sites(self) -> List[Dict[str, Any]]:
+        """Where clusters take their nodes from, with the hosts of pools and who has which.
+
+        >>> [host["state"] for site in ws.get_sites() for host in site["hosts"]]
+        """
+        items: List[Dict[str, Any]] = self._client.get("/sites")["items"]
+        return items
+
     def take_snapshot(self, path: Any = os.curdir) -> str:
         """Keep a folder, or the folder of a file, as a snapshot; its id."""
         source = os.fspath(path)

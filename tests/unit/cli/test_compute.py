@@ -251,7 +251,10 @@ def test_a_site(
         ["node3.lab", "you"],
     ]
     assert "16" in shown
-    assert wherry("site", "list").out.splitlines()[2].split()[:3] == ["lab", "ssh", "3"]
+    assert "hosts        3 (3 free)" in shown
+    listed = wherry("site", "list").out.splitlines()
+    assert listed[0].split()[:5] == ["NAME", "KIND", "HOSTS", "FREE", "TAKEN"]
+    assert listed[2].split()[:5] == ["lab", "ssh", "3", "3", "0"]
     changed = wherry(
         *("site", "update", "lab", "--remove-host", "node2.lab:2222", "--add-host", "me@node4.lab"),
         *("--query", "config.hosts[].address", "-o", "json"),

@@ -325,6 +325,7 @@ def test_what_else_a_cluster_can_do(workspace: Workspace, fake: FakeServer) -> N
     made.simulate_eviction("n1")
     assert [what for _, what, _ in fake.acts] == ["stop", "start", "restart", "evict"]
     assert fake.acts[-1][2] == {"node": "n1"}
+    assert [site["name"] for site in workspace.get_sites()] == ["local"]
     assert workspace.get_costs("day") == [{"day": "x", "node_seconds": 90.0, "cost": 0.5}]
 
 
