@@ -16,7 +16,7 @@ import uvicorn
 import uvloop
 
 from wherry.control.plane import Plane, open_plane
-from wherry.control.reconciler import claim_targets
+from wherry.control.target_lease import claim_targets
 from wherry.core import private_files
 from wherry.core.errors import ServerUnavailableError, UserErrorException, WherryError
 from wherry.core.records import iso

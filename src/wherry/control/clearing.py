@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,6 +12,7 @@ from wherry.store import attempts, computes, runs
 
 from . import run_logs
 from .plane import Plane
+from .troubles import Troubles
 
 CALM = timedelta(seconds=5)
 AFTER = timedelta(seconds=2)
@@ -26,17 +26,11 @@ class Clearing:
     Besides, file systems that have just deleted thousands of files are slow to make new ones.
     """
 
-    def __init__(
-        self,
-        plane: Plane,
-        target: str,
-        driver: Driver,
-        alone: Callable[[str, str], AbstractContextManager[None]],
-    ) -> None:
+    def __init__(self, plane: Plane, target: str, driver: Driver, troubles: Troubles) -> None:
         self._plane = plane
         self._target = target
         self._driver = driver
-        self._alone = alone
+        self._troubles = troubles
         self._started_at: datetime | None = None
 
     def started(self) -> None:
@@ -80,7 +74,7 @@ class Clearing:
     def _clear(self, attempt: Any, seen: Mapping[Handle, Observation]) -> bool:
         """Whether nothing of the attempt is left on the target."""
         cleared = False
-        with self._alone(attempt.run_id, attempt.id):
+        with self._troubles.alone(attempt.run_id, attempt.id):
             handle = Handle(attempt.handle or "")
             if handle and seen[handle].phase in (Phase.RUNNING, Phase.PENDING):
                 self._driver.cancel(handle, force=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -22,10 +22,7 @@ from .plane import Plane
 
 
 class ClusterAdmission:
-    """The face of ``Admission``, without anybody admitted beyond what there is room for.
-
-    ``room`` says how many more nodes the site could give, where that is known.
-    """
+    """``room`` says how many more nodes the site could give, where that is known."""
 
     def __init__(self, plane: Plane, target: str, room: Callable[[], int | None]) -> None:
         self._plane = plane
@@ -38,7 +35,7 @@ class ClusterAdmission:
         del health, burst  # its nodes are rows
         row = computes.find(connection, self._target, lock=True)
         if row is None or row.stopped_at is not None or row.deleting_at is not None:
-            return Chosen([], None)
+            return Chosen([])
         config = config_of(row)
         present = {node.id: node for node in nodes.present(connection, self._target)}
         views = node_views([*present.values()], nodes.busy(connection, self._target))
@@ -51,10 +48,7 @@ class ClusterAdmission:
             for each in self._start(connection, run_id, [present[node] for node in node_ids])
         ]
         self.held_back = len(plan.starts) < len(waiting)
-        return Chosen(started, None)
-
-    def admitted(self, chosen: Chosen) -> list[Admitted]:
-        return chosen.starting
+        return Chosen(started)
 
     def _start(
         self, connection: Connection, run_id: str, given: Sequence[Row[Any]]
@@ -73,23 +67,3 @@ class ClusterAdmission:
             members.append(Admitted(run, attempt_id, place))
         runs.move(connection, run, Status.STARTING, now, Change(attempt_count=number))
         return members
-
-    def started(self, attempt_id: str, place: Placement) -> None:
-        """Nobody waits for its room by name."""
-
-    def ended(self, attempt_id: str) -> None:
-        """Its node is free by then."""
-
-    def waits(self, attempt_id: str) -> bool:
-        del attempt_id
-        return False
-
-    def successors(self, ended: Sequence[str]) -> Iterator[Admitted]:
-        del ended
-        return iter(())
-
-    def withdraw_late(self) -> None:
-        """There is nobody to withdraw."""
-
-    def withdraw(self) -> None:
-        """There is nobody to withdraw."""

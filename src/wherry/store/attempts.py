@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, or_, select, 
 
 from wherry.core.errors import NotFoundError
 from wherry.core.placement import Placement
+from wherry.core.resources import Resources
 
 from .database import batches
 from .runs import RunRow
@@ -82,6 +83,13 @@ def add(
         fields.update(node_id=place.node, rank=place.rank)
     connection.execute(_ADD, fields)
     return number
+
+
+def place_of(attempt: AttemptRow) -> Placement:
+    """What it was given when it was added."""
+    gpus = tuple(attempt.gpus)
+    owned = Resources(attempt.cpu, attempt.memory_bytes, len(gpus))
+    return Placement(attempt.run_id, owned, gpus, attempt.node_id or "", attempt.rank)
 
 
 def find(connection: Connection, attempt_id: str) -> AttemptRow | None:

@@ -47,7 +47,7 @@ class Pair:
                 place = Placement(self.run_id, Resources(1), (), host, rank)
                 number = attempts.add(connection, run, new_uuid(), place, now)
             run_rows.move(connection, run, Status.STARTING, now, Change(attempt_count=number))
-        self.world.reconciler._adopt(self.live())
+        self.world.reconciler._starting.adopt(self.live())
 
     def live(self) -> list[Any]:
         with self.world.plane.database.read() as connection:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.planes import add_snapshot, make_plane, run_fields
-from wherry.control import reconciler, runs
+from wherry.control import reconciler, runs, target_lease
 from wherry.control.plane import Plane
 from wherry.control.reconciler import Reconciler
 from wherry.control.reports import heartbeat, report
@@ -428,8 +428,10 @@ def test_what_reported_while_it_was_looked_at_is_not_rescued(
     stale = world.attempt(run_id)
     record = {"exit_code": 0, "warnings": ["'outputs/a' is not kept: too large"]}
     report(world.plane, attempt.id, {"exit": record})
-    monkeypatch.setattr(world.reconciler, "_rescue", lambda _attempt: pytest.fail("rescued"))
-    world.reconciler._settle(stale, Observation(Phase.EXITED, ExitRecord(exit_code=0)))
+    monkeypatch.setattr(
+        world.reconciler._watching, "_rescue", lambda _attempt: pytest.fail("rescued")
+    )
+    world.reconciler._watching._settle(stale, Observation(Phase.EXITED, ExitRecord(exit_code=0)))
     assert world.attempt(run_id).exit["warnings"] == record["warnings"]
     assert runs.show(world.plane, run_id).message == "'outputs/a' is not kept: too large"
 
@@ -515,9 +517,9 @@ def test_two_homes_do_not_share_a_database(world: World) -> None:
     with world.plane.write() as connection:
         leases.claim(connection, "target:local", "host:/other/home", world.clock.now(), 60)
     with pytest.raises(WherryError, match="in use by the server of host:/other/home"):
-        reconciler.claim_targets(world.plane)
+        target_lease.claim_targets(world.plane)
     world.clock.pass_s(61)
-    reconciler.claim_targets(world.plane)
+    target_lease.claim_targets(world.plane)
 
 
 def test_a_home_with_a_long_name_can_hold_a_lease(world: World) -> None:

@@ -179,7 +179,7 @@ def test_a_lost_key_keeps_no_run_from_ending(tmp_path: Path) -> None:
     with plane.database.read() as connection:
         attempt = attempts.of_run(connection, run.id)[0]
     plane.secret = b"another"
-    loop._settle(attempt, Observation(Phase.EXITED, ExitRecord(exit_code=0)))
+    loop._watching._settle(attempt, Observation(Phase.EXITED, ExitRecord(exit_code=0)))
     assert runs.show(plane, run.id).status == "Completed"
     plane.close()
 

@@ -1,0 +1,33 @@
+"""Runs that a program drives by itself: those whose program is not heard of any more."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from wherry.core.lifecycle import Decision, Reason, Status
+from wherry.store import runs
+
+from .plane import Plane
+from .settle import finish
+
+SILENCE = timedelta(minutes=10)
+LIMIT = timedelta(days=7)
+
+
+def forget_silent(plane: Plane) -> None:
+    """First they do not respond, and after days they have failed."""
+    now = plane.now()
+    if now - plane.attentive_since < SILENCE:
+        return
+    with plane.database.read() as connection:
+        silent = runs.silent_since(connection, now - SILENCE)
+    for run in silent:
+        lost = run.heartbeat_at < now - LIMIT
+        status = Status.FAILED if lost else Status.NOT_RESPONDING
+        if run.status == status.value:
+            continue
+        with plane.write() as connection:
+            row = runs.get(connection, run.id, lock=True)
+            if row.heartbeat_at != run.heartbeat_at or row.version != run.version:
+                continue
+            finish(plane, connection, row, Decision(status, Reason.CLIENT_LOST if lost else None))

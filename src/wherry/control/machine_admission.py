@@ -1,0 +1,69 @@
+"""Who starts on one machine: the queue's head as far as there is room and, in a burst, one more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection
+
+from wherry.core.ids import new_uuid
+from wherry.core.lifecycle import Status
+from wherry.core.placement import Placement, Used, Waiting, free_of, place
+from wherry.core.resources import Resources
+from wherry.drivers.base import Health
+from wherry.store import attempts, queues, runs
+from wherry.store.runs import Change
+
+from .admission import Admitted, Chosen
+from .plane import Plane
+from .standby import Standby
+
+
+class MachineAdmission:
+    """``standby`` knows who waits, with an attempt already, for another's room."""
+
+    def __init__(self, plane: Plane, target: str, standby: Standby) -> None:
+        self._plane = plane
+        self._target = target
+        self._standby = standby
+        self.held_back = False
+
+    def admit(self, connection: Connection, health: Health, *, burst: bool) -> Chosen:
+        """Those that start once this is on disk, and the next one."""
+        total = sum((node.resources for node in health.nodes), Resources(0, 0, 0))
+        gpus = [gpu for node in health.nodes for gpu in node.gpus]
+        used = {each.id: _used(each) for each in attempts.active(connection, self._target)}
+        starting: list[Admitted] = []
+        following = self._standby.next
+        if following is not None and _fits(following, total, used):
+            starting, following = [following], None
+        head = queues.head(connection, self._target, int(total.cpu) * 4 + 1, lock=True)
+        queue = [Waiting(run.id, Resources(run.cpu, run.memory_bytes, run.gpu)) for run in head]
+        placements = place(queue, total, gpus, [*used.values()])
+        starting += [self._give_attempt(connection, each) for each in placements]
+        rest = queue[len(placements) :]
+        self.held_back = bool(rest)
+        if burst and rest and following is None:
+            held = [*used.values(), *(Used(each.resources, each.gpus) for each in placements)]
+            if rest[0].resources in [each.resources for each in held if not each.gpus]:
+                alike = Placement(rest[0].run_id, rest[0].resources)
+                following = self._give_attempt(connection, alike)
+        return Chosen(starting, following)
+
+    def _give_attempt(self, connection: Connection, placement: Placement) -> Admitted:
+        run = runs.get(connection, placement.run_id)
+        attempt_id, now = new_uuid(), self._plane.now()
+        number = attempts.add(connection, run, attempt_id, placement, now)
+        runs.move(connection, run, Status.STARTING, now, Change(attempt_count=number))
+        return Admitted(run, attempt_id, placement)
+
+
+def _fits(waiting: Admitted, total: Resources, used: Mapping[str, Used]) -> bool:
+    others = [each for attempt_id, each in used.items() if attempt_id != waiting.attempt_id]
+    return waiting.place.resources.fits(free_of(total, others))
+
+
+def _used(attempt: Any) -> Used:
+    gpus = tuple(attempt.gpus)
+    return Used(Resources(attempt.cpu, attempt.memory_bytes, len(gpus)), gpus)
