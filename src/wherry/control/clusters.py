@@ -68,7 +68,7 @@ class Cluster:
         except TargetUnavailableError:
             return Fleet(self._driver_of)
         if isinstance(site, LocalSite):
-            return WarmFleet(self._driver_of, site.warm)
+            return WarmFleet(self._driver_of, site.warm, site.close)
         return Fleet(self._driver_of)
 
     def _driver_of(self, node_id: str) -> Driver | None:

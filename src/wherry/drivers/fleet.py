@@ -104,9 +104,12 @@ class Fleet:
 class WarmFleet(Fleet):
     """On this machine, where runners hand over short runs: one pipe for all nodes."""
 
-    def __init__(self, driver_of: Callable[[str], Driver | None], warm: Warm) -> None:
+    def __init__(
+        self, driver_of: Callable[[str], Driver | None], warm: Warm, close: Callable[[], None]
+    ) -> None:
         super().__init__(driver_of)
         self._warm = warm
+        self._close = close
 
     def inbox(self) -> int:
         return self._warm.inbox.reader
@@ -115,7 +118,7 @@ class WarmFleet(Fleet):
         return self._warm.inbox.take()
 
     def close(self) -> None:
-        self._warm.close()
+        self._close()
 
 
 @contextmanager

@@ -15,6 +15,17 @@ _OWN = Path("/proc/self/cgroup")
 _EMPTY_WITHIN_S = 5.0
 
 
+def places(name: str, root: Path = _ROOT, own: Path = _OWN) -> list[str]:
+    """The folders that a group of that name may get."""
+    return [str(parent / name) for parent, _ in _parents(root, own)]
+
+
+def named(prefix: str, root: Path = _ROOT, own: Path = _OWN) -> list[str]:
+    """The folders of groups that are there under names that begin so."""
+    parents = [parent for parent, _ in _parents(root, own) if parent.is_dir()]
+    return [str(found) for parent in parents for found in parent.glob(f"{prefix}*")]
+
+
 def make(name: str, memory_bytes: int, root: Path = _ROOT, own: Path = _OWN) -> list[str]:
     """The folders of the groups to join: at most one, and none where the system does not let us."""
     if not memory_bytes:
@@ -44,6 +55,13 @@ def remove(folders: Sequence[str]) -> None:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.01)
+
+
+def remove_empty(folders: Sequence[str]) -> None:
+    """Those in which nothing runs."""
+    for folder in folders:
+        with suppress(OSError):
+            os.rmdir(folder)
 
 
 def _parents(root: Path, own: Path) -> Iterator[tuple[Path, str]]:

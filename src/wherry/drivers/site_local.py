@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import math
 import os
@@ -37,6 +38,9 @@ class LocalSite:
         self._total = total
         self._gpus = list(gpus)
         self._drivers: dict[str, LocalDriver] = {}
+        self._ours: set[str] = set()
+        mark = hashlib.sha256(str(self._root).encode()).hexdigest()[:8]
+        self._called = f"wherry-{mark}-"  # with a node's id, the name of its control group
 
     @cached_property
     def warm(self) -> Warm:
@@ -55,11 +59,13 @@ class LocalSite:
             slots = self._slots()
             if node_id not in slots:
                 slots[node_id] = self._cut(node_id, size, slots)
+            self._hold(node_id, slots[node_id])
             return _machine(node_id, slots[node_id])
 
     def remove(self, node_id: str) -> None:
         folder = self._root / node_id
         self._drivers.pop(node_id, None)
+        self._ours.discard(node_id)
         with self._reaching(), self._alone():
             if not folder.is_dir():
                 return
@@ -77,6 +83,8 @@ class LocalSite:
 
     def driver(self, node_id: str, machine: Machine) -> Driver:
         if node_id not in self._drivers:
+            with self._reaching(), self._alone():
+                self._hold(node_id, _read(self._root / node_id / _SLOT))
             owned = machine.resources
             self._drivers[node_id] = LocalDriver(
                 self._root / node_id,
@@ -86,6 +94,13 @@ class LocalSite:
                 warm=self.warm,
             )
         return self._drivers[node_id]
+
+    def close(self) -> None:
+        """Control groups of nodes where nothing runs go: who deletes the home would leave them."""
+        self.warm.close()
+        for node_id in self._ours:
+            slot = _read(self._root / node_id / _SLOT)
+            groups.remove_empty(slot.get("groups") or groups.places(self._called + node_id))
 
     def _cut(self, node_id: str, size: Size, slots: Mapping[str, Any]) -> dict[str, Any]:
         free = self._free(slots)
@@ -99,18 +114,39 @@ class LocalSite:
         folder.mkdir(mode=0o700, exist_ok=True)
         cpus = _least_used(size.cpu, slots)
         held = {gpu for slot in slots.values() for gpu in slot["gpus"]}
-        joined = groups.make(f"wherry-{node_id}", size.memory_bytes)
+        for left in groups.named(
+            self._called
+        ):  # by one that was killed, or a home that was deleted
+            if os.path.basename(left).removeprefix(self._called) not in slots:
+                groups.remove([left])
         slot = {
             "cpu": size.cpu,
             "memory_bytes": size.memory_bytes,
             "gpus": [gpu for gpu in self._gpus if gpu not in held][: size.gpu],
             "cpus": cpus,
-            "groups": joined,
+            "groups": groups.places(self._called + node_id),
         }
-        limits = {"cpus": cpus, "groups": joined, "memory_bytes": size.memory_bytes}
-        _write(folder / _LIMITS, limits)
         _write(folder / _SLOT, slot)
         return slot
+
+    def _hold(self, node_id: str, slot: Mapping[str, Any]) -> None:
+        """Have the limits of a slot there, and its control group, which goes with a reboot or when
+        the server stops. The slot says where the group may be before there is one.
+        """
+        self._ours.add(node_id)
+        known = _read(self._root / node_id / _LIMITS)
+        if not slot or (known.get("groups") and all(map(os.path.isdir, known["groups"]))):
+            return
+        called = self._called + node_id
+        also = [place for place in groups.places(called) if place not in slot["groups"]]
+        if also:  # another server may be in another group
+            _write(self._root / node_id / _SLOT, {**slot, "groups": [*slot["groups"], *also]})
+        limits = {
+            "cpus": slot["cpus"],
+            "groups": groups.make(called, slot["memory_bytes"]),
+            "memory_bytes": slot["memory_bytes"],
+        }
+        _write(self._root / node_id / _LIMITS, limits)
 
     def _slots(self) -> dict[str, dict[str, Any]]:
         if not self._root.is_dir():

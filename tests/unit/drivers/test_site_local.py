@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,79 @@ def test_what_still_runs_on_a_slot_ends_with_it(site: LocalSite, tmp_path: Path)
     site.remove("a")
     with pytest.raises(ProcessLookupError):
         os.kill(number, 0)
+
+
+@pytest.fixture
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder where control groups can be made, as far as files go."""
+    parent = tmp_path / "groups"
+    parent.mkdir()
+    monkeypatch.setattr(groups, "_parents", lambda _root, _own: [(parent, "memory.max")])
+    monkeypatch.setattr(groups, "_limit", lambda _folder, _file, _bytes: None)
+    return parent
+
+
+@pytest.fixture
+def dying(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Who makes a control group is killed right after; to be undone."""
+    make = groups.make
+
+    def die(*given: object) -> list[str]:
+        make(*given)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(groups, "make", die)
+        yield patched
+
+
+def test_a_slot_cut_by_one_who_was_killed_leaves_no_group(
+    site: LocalSite, system: Path, dying: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            site.make("a", size(site, "local-1"))  # type: ignore[arg-type]
+    assert len(list(system.iterdir())) == 1
+    site.remove("a")
+    assert list(system.iterdir()) == []
+
+
+def test_one_who_comes_after_finishes_the_slot(
+    site: LocalSite, system: Path, tmp_path: Path, dying: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        site.make("a", size(site, "local-1"))  # type: ignore[arg-type]
+    dying.undo()
+    site.make("a", size(site, "local-1"))  # type: ignore[arg-type]
+    assert limits(tmp_path, "a")["groups"] == [str(each) for each in system.iterdir()]
+
+
+def test_groups_go_when_the_server_stops_and_come_back(
+    site: LocalSite, system: Path, tmp_path: Path
+) -> None:
+    machine = site.make("a", size(site, "local-1"))  # type: ignore[arg-type]
+    [group] = system.iterdir()
+    site.close()
+    assert not group.exists()
+    LocalSite(tmp_path / "nodes", TOTAL).driver("a", machine)
+    assert group.is_dir()
+    assert limits(tmp_path, "a")["memory_bytes"] == 100 << 20
+
+
+def test_groups_that_a_deleted_home_left_go_when_it_is_there_again(
+    site: LocalSite, system: Path, tmp_path: Path
+) -> None:
+    (system / "wherry-of-another").mkdir()
+    site.make("a", size(site, "local-1"))  # type: ignore[arg-type]
+    shutil.rmtree(tmp_path / "nodes")
+    site.make("b", size(site, "local-1"))  # type: ignore[arg-type]
+    left = sorted(each.name for each in system.iterdir())
+    assert [name.rpartition("-")[2] for name in left] == ["b", "another"]
+
+
+def limits(tmp_path: Path, node: str) -> dict[str, object]:
+    found: dict[str, object] = json.loads((tmp_path / "nodes" / node / ".limits.json").read_text())
+    return found
 
 
 def test_groups_are_made_where_they_can_be(tmp_path: Path) -> None:
