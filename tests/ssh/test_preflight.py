@@ -118,7 +118,7 @@ def test_a_changed_host_key_is_refused(sshd: Sshd, tmp_path: Path) -> None:
     kind, sentence = trouble(sshd.host(host_key=other))
     assert kind == "host_key"
     assert "the host key of" in sentence
-    assert "has changed: it had ssh-ed25519 SHA256:" in sentence
+    assert "is another than expected: ssh-ed25519 SHA256:" in sentence
     assert sshd.logins() == before  # nothing was told to it
 
 
@@ -143,6 +143,23 @@ def test_known_hosts_are_honoured(
         kind, sentence = trouble(sshd.host(host_key=""))
         assert kind == "host_key"
         assert "known_hosts has ssh-ed25519" in sentence
+
+
+@pytest.mark.parametrize("kind", ["ed25519", "rsa"])
+def test_a_machine_with_several_keys_shows_the_one_that_is_known(
+    own_sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".ssh").mkdir()
+    servers.make_key(own_sshd.folder / "second_key", kind="rsa")
+    own_sshd.start({"HostKey": str(own_sshd.folder / "second_key")})
+    key = {
+        "ed25519": own_sshd.host_key,
+        "rsa": " ".join((own_sshd.folder / "second_key.pub").read_text().split()[:2]),
+    }[kind]
+    assert preflight(own_sshd.host(host_key="")).host_key == own_sshd.host_key
+    (tmp_path / ".ssh" / "known_hosts").write_text(f"[{own_sshd.address}]:{own_sshd.port} {key}\n")
+    assert preflight(own_sshd.host(host_key="")).host_key == key
 
 
 def test_a_key_that_is_not_let_in(sshd: Sshd, tmp_path: Path) -> None:
@@ -200,13 +217,13 @@ def test_a_key_file_that_is_none(sshd: Sshd, tmp_path: Path) -> None:
 def test_no_python(sshd: Sshd) -> None:
     kind, sentence = trouble(sshd.host(python="/no/such/python"))
     assert kind == "python"
-    assert "has no Python 3.8 or later" in sentence
+    assert sentence.endswith(": /no/such/python is no Python 3.8 or later")
 
 
 def test_an_old_python(sshd: Sshd) -> None:
     kind, sentence = trouble(sshd.host(python=find_python("3.7")))
     assert kind == "python"
-    assert "has no Python 3.8 or later: found only: " in sentence
+    assert "has no Python 3.8 or later; found only: " in sentence
     assert "is Python 3.7" in sentence
 
 
@@ -281,6 +298,29 @@ def test_openssh_configuration_is_honoured(
         f"  IdentityFile {sshd.folder / 'key'}\n"
     )
     assert preflight(Host("lab", host_key=sshd.host_key)).host_key == sshd.host_key
+
+
+def test_openssh_configuration_names_the_way(
+    sshd: Sshd, own_sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    own_sshd.start()
+    shutil.copy(sshd.folder / "authorized_keys", own_sshd.folder / "authorized_keys")
+    (tmp_path / ".ssh").mkdir()
+    config = tmp_path / ".ssh" / "config"
+    config.write_text(
+        f"Host gate\n  HostName {own_sshd.address}\n  Port {own_sshd.port}\n"
+        f"Host lab\n  HostName {sshd.address}\n  Port {sshd.port}\n  ProxyJump gate\n"
+    )
+    host = replace(sshd.host(host_key=""), address="lab", port=22)
+    found = preflight(host)
+    assert (found.host_key, found.jump_host_keys) == (sshd.host_key, (own_sshd.host_key,))
+    assert own_sshd.logins() == 1
+    kind, sentence = trouble(replace(host, jump_host_keys=(sshd.host_key,)))
+    assert (kind, "the host key of gate is another than expected" in sentence) == ("host_key", True)
+    config.write_text("Port none-such\n")
+    kind, sentence = trouble(host)
+    assert (kind, "~/.ssh/config of the server's user" in sentence) == ("config", True)
 
 
 def test_by_way_of_another_machine(sshd: Sshd, own_sshd: Sshd) -> None:

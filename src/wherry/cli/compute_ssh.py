@@ -74,7 +74,6 @@ def _place(record: Dict[str, Any], node: Optional[str]) -> Dict[str, Any]:
 
 
 def _call(place: Dict[str, Any], key: Optional[str], command: List[str]) -> int:
-    import os
     import shutil
     import subprocess
     import tempfile
@@ -83,22 +82,62 @@ def _call(place: Dict[str, Any], key: Optional[str], command: List[str]) -> int:
     if program is None:
         raise Failure("there is no ssh on this machine", hint="install an OpenSSH client")
     with tempfile.TemporaryDirectory(prefix="wherry-") as folder:
-        words = [program, *arguments(place, key, os.path.join(folder, "known_hosts")), *command]
+        words = [program, *arguments(place, key, folder), *command]
         return subprocess.call(words)
 
 
-def arguments(place: Dict[str, Any], key: Optional[str], known_hosts: str) -> List[str]:
-    """What ssh is given; the host key goes into a file of its own, which must hold."""
-    address, port = str(place["address"]), int(place.get("port") or 22)
-    words = ["-p", str(port)]
+def arguments(place: Dict[str, Any], key: Optional[str], folder: str) -> List[str]:
+    """What ssh is given; the host keys go into files of their own, which must hold."""
+    import os
+
+    words = ["-p", str(place["port"])] if place.get("port") not in (None, 0, 22) else []
     if key:
         words += ["-i", key]
     if place.get("jump"):
         words += ["-J", str(place["jump"])]
-    if place.get("host_key"):
-        named = address if port == 22 else f"[{address}]:{port}"
-        with open(known_hosts, "w", encoding="ascii") as file:
-            file.write(f"{named} {place['host_key']}\n")
-        words += ["-o", f"UserKnownHostsFile={known_hosts}", "-o", "StrictHostKeyChecking=yes"]
+    known = _known(place)
+    if known:
+        path = os.path.join(folder, "config")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(_configuration(known, folder))
+        words += ["-F", path]
     user = f"{place['username']}@" if place.get("username") else ""
-    return [*words, "--", user + address]
+    return [*words, "--", user + str(place["address"])]
+
+
+def _known(place: Dict[str, Any]) -> Dict[str, str]:
+    """The host keys of the machine and of those on the way, by the names that ssh is given."""
+    jumps = [name for name in str(place.get("jump") or "").split(",") if name]
+    pairs = [*zip(map(_bare, jumps), place.get("jump_host_keys") or [])]
+    pairs.append((str(place["address"]), place.get("host_key")))
+    return {name: str(key) for name, key in pairs if key}
+
+
+def _bare(text: str) -> str:
+    """The name alone, without user and port."""
+    name = text.strip().rpartition("@")[2]
+    if name.startswith("["):
+        return name[1:].partition("]")[0]
+    return name.partition(":")[0] if name.count(":") == 1 else name
+
+
+def _configuration(known: Dict[str, str], folder: str) -> str:
+    """For machines whose keys are known, then what ssh would read by itself.
+
+    ssh hands such a file on to the ssh that it starts for a machine on the way; options of the
+    command line it does not.
+    """
+    import os
+
+    lines = []
+    for number, (name, key) in enumerate(known.items()):
+        path = os.path.join(folder, f"known_hosts_{number}")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f"wherry-{number} {key}\n")
+        lines += [
+            f'Host "{name}"',
+            f"  HostKeyAlias wherry-{number}",
+            f'  UserKnownHostsFile "{path}"',
+            "  StrictHostKeyChecking yes",
+        ]
+    return "\n".join([*lines, "Host *", "Include ~/.ssh/config /etc/ssh/ssh_config", ""])

@@ -132,6 +132,10 @@ def _node(node: Row[Any], run_id: str | None) -> dict[str, Any]:
         "price_per_hour": node.price,
         "address": node.config.get("address"),
         "port": node.config.get("port"),
+        "username": node.config.get("username") or "",
+        "jump": node.config.get("jump") or "",
+        "host_key": node.config.get("host_key") or "",
+        "jump_host_keys": node.config.get("jump_host_keys") or [],
         "created_at": iso(node.created_at),
     }
 

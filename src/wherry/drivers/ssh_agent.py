@@ -187,10 +187,14 @@ async def _greeting(host: Host, agent: Agent) -> dict[str, Any]:
 
 
 def _no_python(host: Host, found: str) -> TargetUnavailableError:
-    named = f"{host.python} is no Python 3.8 or later" if host.python else "no Python was found"
-    told = f"found only: {found.strip(' ;')}" if found.strip(" ;\n") else named
+    only = " ".join(found.split()).strip(" ;")
+    problem = f"{host} has no Python 3.8 or later"
+    if only:
+        problem += f"; found only: {only}"
+    elif host.python:
+        problem = f"{host}: {host.python} is no Python 3.8 or later"
     return TargetUnavailableError(
-        f"{host} has no Python 3.8 or later: {' '.join(told.split())}",
+        problem,
         hint="install one there, or give the path of one as python",
         cause="python",
     )

@@ -14,7 +14,7 @@ import asyncssh
 
 from wherry.core.errors import TargetUnavailableError
 
-from . import ssh_keys
+from . import ssh_config, ssh_keys
 from .ssh_host import DEFAULT_PORT, Host
 
 CONNECT_S = 15.0
@@ -44,7 +44,7 @@ async def connect(host: Host) -> Opened:
     connections: list[asyncssh.SSHClientConnection] = []
     keys: list[str] = []
     try:
-        for each in (*host.jumps(), host):
+        for each in _hosts(host):
             client = _Client(each)
             connections.append(await _connect(each, client, connections[-1:]))
             keys.append(ssh_keys.text_of(client.key) if client.key else "")
@@ -53,6 +53,19 @@ async def connect(host: Host) -> Opened:
             connection.abort()
         raise
     return Opened(connections, keys)
+
+
+def _hosts(host: Host) -> list[Host]:
+    """The machines on the way, and the machine itself."""
+    try:
+        return [*ssh_config.by_the_way(host).jumps(), host]
+    except ValueError as error:
+        raise _failed(
+            host,
+            "config",
+            f"~/.ssh/config of the server's user cannot be read: {error}",
+            "mend the line that it names",
+        ) from None
 
 
 class _Client(asyncssh.SSHClient):
@@ -71,7 +84,7 @@ class _Client(asyncssh.SSHClient):
         self, host: str, addr: str, port: int, key: asyncssh.SSHKey
     ) -> bool:
         self.key = key
-        self.key_problem = ssh_keys.problem_with(self._host, key, addr, port)
+        self.key_problem = ssh_keys.problem_with(self._host, key, [host, addr], port)
         return not self.key_problem
 
     @property
@@ -82,9 +95,7 @@ class _Client(asyncssh.SSHClient):
 async def _connect(
     host: Host, client: _Client, through: list[asyncssh.SSHClientConnection]
 ) -> asyncssh.SSHClientConnection:
-    options = _options(host)
-    if through:
-        options["tunnel"] = through[0]
+    options = {**_options(host), "tunnel": through[0] if through else None}
     try:
         return await asyncio.wait_for(
             asyncssh.connect(
@@ -136,7 +147,7 @@ def _explained(host: Host, client: _Client, error: Exception) -> TargetUnavailab
         return _failed(
             host,
             "host_key",
-            f"the host key of {host} has changed: {client.key_problem}",
+            f"the host key of {host} is another than expected: {client.key_problem}",
             "someone may be between you and the machine. If it was set up anew, detach it and "
             "attach it again",
         )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import asyncssh
 
 from wherry.core.errors import TargetUnavailableError
 
+from . import ssh_config
 from .ssh_host import Host
 
 _KNOWN_HOSTS = Path("~/.ssh/known_hosts")
+_SIGNATURES = {"ssh-rsa": "rsa-sha2-512,rsa-sha2-256"}
 
 
 def private_key(host: Host) -> asyncssh.SSHKey:
@@ -29,7 +33,7 @@ def private_key(host: Host) -> asyncssh.SSHKey:
         raise _wrong(host, f"{name} is not a private key: {error}") from None
 
 
-def problem_with(host: Host, key: asyncssh.SSHKey, address: str, port: int) -> str:
+def problem_with(host: Host, key: asyncssh.SSHKey, names: Sequence[str], port: int) -> str:
     """Why the machine's key is not the one that it should have; empty if it is."""
     if host.host_key:
         try:
@@ -38,19 +42,22 @@ def problem_with(host: Host, key: asyncssh.SSHKey, address: str, port: int) -> s
             return f"the host key that is kept for it cannot be read: {host.host_key[:80]!r}"
         if key == pinned:
             return ""
-        return f"it had {fingerprint(pinned)} when it was attached and shows {fingerprint(key)} now"
-    known = _known(host.address, address, port)
+        return f"{fingerprint(pinned)} is kept for it, and it shows {fingerprint(key)}"
+    known = _known([host.address, *names], port)
     if not known or key in known:
         return ""
     return f"~/.ssh/known_hosts has {fingerprint(known[0])} and it shows {fingerprint(key)}"
 
 
 def algorithms(host: Host) -> str:
-    """Those of the pinned key first: a machine has several keys."""
-    kind = host.host_key.split(" ")[0]
-    if kind == "ssh-rsa":
-        return "^rsa-sha2-512,rsa-sha2-256"
-    return f"^{kind}" if kind else "default"
+    """Of the several keys that a machine has, the kind that is pinned or known; else Ed25519."""
+    if host.host_key:
+        kinds = [host.host_key.split(" ")[0]]
+    else:
+        name, port = ssh_config.place_of(host)
+        kinds = [key.get_algorithm() for key in _known([host.address, name], port)]
+    wanted = [_SIGNATURES.get(kind, kind) for kind in kinds or ["ssh-ed25519"]]
+    return f"^{','.join(dict.fromkeys(wanted))}"
 
 
 def text_of(key: asyncssh.SSHKey) -> str:
@@ -80,10 +87,10 @@ def _wrong(host: Host, sentence: str) -> TargetUnavailableError:
     )
 
 
-def _known(name: str, address: str, port: int) -> list[asyncssh.SSHKey]:
+def _known(names: Sequence[str], port: int) -> list[asyncssh.SSHKey]:
     path = _KNOWN_HOSTS.expanduser()
-    try:
-        found = asyncssh.match_known_hosts(str(path), name, address, port)
-    except (OSError, ValueError):
-        return []
-    return list(found[0])
+    found: list[asyncssh.SSHKey] = []
+    for name in dict.fromkeys(names):
+        with suppress(OSError, ValueError):
+            found += asyncssh.match_known_hosts(str(path), name, "", port)[0]
+    return found

@@ -327,17 +327,18 @@ def test_what_is_no_host(text: str) -> None:
         split_host(text)
 
 
-def test_ssh_gets_the_host_key_that_is_known(tmp_path: Path) -> None:
-    known = tmp_path / "known"
+def test_ssh_gets_the_host_keys_that_are_known(tmp_path: Path) -> None:
     place = {"address": "n", "port": 2222, "username": "me", "host_key": "ssh-ed25519 AAAA"}
-    words = compute_ssh.arguments({**place, "jump": "gate"}, "k", str(known))
-    assert words == [
-        *("-p", "2222", "-i", "k", "-J", "gate"),
-        *("-o", f"UserKnownHostsFile={known}", "-o", "StrictHostKeyChecking=yes"),
-        *("--", "me@n"),
-    ]
-    assert known.read_text() == "[n]:2222 ssh-ed25519 AAAA\n"
-    assert compute_ssh.arguments({"address": "n"}, None, str(known)) == ["-p", "22", "--", "n"]
+    way = {"jump": "me@gate:23,inner", "jump_host_keys": ["ssh-ed25519 BBBB", ""]}
+    words = compute_ssh.arguments({**place, **way}, "k", str(tmp_path))
+    jump = ("-J", "me@gate:23,inner")
+    assert words == ["-p", "2222", "-i", "k", *jump, "-F", str(tmp_path / "config"), "--", "me@n"]
+    written = (tmp_path / "config").read_text()
+    names = [line for line in written.splitlines() if line.startswith("Host ")]
+    assert names == ['Host "gate"', 'Host "n"', "Host *"]
+    assert (tmp_path / "known_hosts_0").read_text() == "wherry-0 ssh-ed25519 BBBB\n"
+    assert (tmp_path / "known_hosts_1").read_text() == "wherry-1 ssh-ed25519 AAAA\n"
+    assert compute_ssh.arguments({"address": "n"}, None, str(tmp_path)) == ["--", "n"]
 
 
 def test_ssh_to_a_cluster_here(wherry: Wherry) -> None:
