@@ -59,13 +59,15 @@ class Members:
 
     @property
     def taken(self) -> str:
-        """Which node was taken away, and why: the first that was asked to end."""
-        asked = [each for each in self._known if each.stop_reason == gang.PREEMPTED]
+        """Which node the run does without, and why: the first that was asked to end."""
+        asked = [each for each in self._known if each.stop_reason == self.gang.returns]
         first = min(asked, key=lambda each: each.stop_wanted_at)
         node = self._nodes.get(first.node_id)
-        if node is None:
-            return "its node was taken away"
-        return f"its node {node.name} was taken away" + (f" ({node.reason})" if node.reason else "")
+        its = f"its node {node.name}" if node is not None else "its node"
+        if self.gang.returns == gang.UNUSABLE:
+            return f"{its} could not start it ({first.detail})"
+        why = f" ({node.reason})" if node is not None and node.reason else ""
+        return f"{its} was taken away{why}"
 
     def _name(self, attempt: Any) -> str:
         node = self._nodes.get(attempt.node_id)

@@ -21,6 +21,7 @@ from .clusters import Cluster
 from .deliveries import Delivery, deliver, receive
 from .machine_admission import MachineAdmission
 from .plane import ABSENCE, Plane
+from .returning import Unsent
 from .standby import Standby
 from .starting import Starting
 from .stopping import Stopping
@@ -65,7 +66,14 @@ class Reconciler:
             cluster.admission if cluster else MachineAdmission(plane, target, self._standby)
         )
         self._clearing = Clearing(plane, target, driver, self._troubles)
-        self._starting = Starting(plane, driver, self._standby, self._clearing, self._troubles)
+        self._starting = Starting(
+            plane,
+            driver,
+            self._standby,
+            self._clearing,
+            self._troubles,
+            Unsent(plane, self._lease),
+        )
         self._stopping = Stopping(plane, target, driver, self._troubles)
         self._watching = Watching(plane, driver, self._troubles)
         self._ended = threading.Event()
@@ -163,10 +171,14 @@ class Reconciler:
     def _turn(self) -> None:
         self._delivered += receive(self._plane, self._driver)
         handed_over = [delivery.attempt_id for delivery in self._delivered]
-        for admitted in self._standby.successors(handed_over):
-            self._starting.begin(admitted)
-        for admitted in self._record():
-            self._starting.begin(admitted)
+        try:
+            for admitted in self._standby.successors(handed_over):
+                self._starting.begin(admitted)
+            for admitted in self._record():
+                self._starting.begin(admitted)
+        except TargetUnavailableError:
+            self._health = None  # nobody is given what cannot be reached
+            raise
 
     def _record(self) -> list[Admitted]:
         """One transaction: what was handed over, what was started, and who is next."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -20,10 +20,11 @@ from wherry.core.autoscale import TRIES, Actions, backoff_s
 from wherry.core.compute_configs import LOW_PRIORITY, site_name
 from wherry.core.errors import TargetUnavailableError, UserErrorException, WherryError
 from wherry.core.ids import new_uuid
+from wherry.core.resources import Resources
 from wherry.core.text import clean
 from wherry.core.vm_sizes import Size, nearest
 from wherry.drivers.base import Driver, Remote
-from wherry.drivers.sites import Site
+from wherry.drivers.sites import Machine, Site
 from wherry.store import computes, nodes, sites
 
 from . import costs
@@ -36,6 +37,7 @@ log = logging.getLogger(__name__)
 
 _REMEMBERED = timedelta(days=1)
 _CHECK_EVERY_S = 60.0
+_LOOK_AGAIN_S = 15.0
 
 
 class Scaling:
@@ -150,8 +152,8 @@ class Scaling:
                 nodes.add(connection, new)
             for node_id in actions.remove:
                 nodes.move(connection, node_id, nodes.LEAVING, now)
-            for node_id in actions.retry:
-                nodes.move(connection, node_id, nodes.PREPARING, now)
+            for node_id in actions.retry:  # since when it is as it is stays: it is due at once
+                nodes.change(connection, node_id, {"state": nodes.PREPARING})
         if actions.why:
             log.info("target %s: nodes: %s", self._target, actions.why)
 
@@ -184,32 +186,44 @@ class Scaling:
                     connection, self._target, node.id
                 ):
                     self._workers.do(node.id, partial(self._remove, node))
-                elif node.state == nodes.IDLE and self._to_be_checked(node.id):
-                    self._workers.do(node.id, partial(self._check, node.id))
+                elif node.state in (nodes.IDLE, nodes.UNUSABLE) and self._to_be_checked(node):
+                    self._workers.do(node.id, partial(self._check, node))
 
-    def _to_be_checked(self, node_id: str) -> bool:
-        """Other machines, now and then: one that has gone is better found before a run is."""
+    def _to_be_checked(self, node: Row[Any]) -> bool:
+        """Other machines, now and then: one that has gone is better found before a run is, and one
+        that is there again is of use.
+        """
         now = time.monotonic()
-        if now - self._checked_at.setdefault(node_id, now) < _CHECK_EVERY_S:
+        every_s = _CHECK_EVERY_S if node.state == nodes.IDLE else _LOOK_AGAIN_S
+        if now - self._checked_at.setdefault(node.id, now) < every_s:
             return False
-        self._checked_at[node_id] = now
-        return isinstance(self._driver_of(node_id), Remote)
+        self._checked_at[node.id] = now
+        return bool(node.config) and isinstance(self._driver_of(node.id), Remote)
 
-    def _check(self, node_id: str) -> None:
-        driver = self._driver_of(node_id)
+    def _check(self, node: Row[Any]) -> None:
         try:
-            if driver is not None:
-                driver.check()
+            self._check_there(node.id)
         except TargetUnavailableError as error:
-            now = self._plane.now()
-            with self._plane.write() as connection:
-                computes.find(connection, self._target, lock=True)
-                known = nodes.find(connection, node_id)
-                busy = nodes.busy(connection, self._target)
-                if known is not None and known.state == nodes.IDLE and node_id not in busy:
-                    reason = clean(error.message)
-                    nodes.move(connection, node_id, nodes.UNUSABLE, now, reason=reason)
-            self._plane.hint(self._target)
+            reason = clean(error.message)
+            told = {"reason": reason, "idle_since": None, "tries": max(node.tries, TRIES)}
+            self._change_state(node, nodes.IDLE, nodes.UNUSABLE, told)
+        else:
+            told = {"reason": "", "idle_since": self._plane.now(), "tries": 0}
+            self._change_state(node, nodes.UNUSABLE, nodes.IDLE, told)
+
+    def _change_state(
+        self, node: Row[Any], before: str, after: str, told: Mapping[str, Any]
+    ) -> None:
+        """Unless it is another by now, or at work."""
+        if node.state != before:
+            return
+        with self._plane.write() as connection:
+            computes.find(connection, self._target, lock=True)
+            known = nodes.find(connection, node.id)
+            busy = nodes.busy(connection, self._target)
+            if known is not None and known.state == before and node.id not in busy:
+                nodes.move(connection, node.id, after, self._plane.now(), **told)
+        self._plane.hint(self._target)
 
     def _due(self, node: Row[Any]) -> bool:
         """One that failed is left alone for a while."""
@@ -218,7 +232,11 @@ class Scaling:
 
     def _make(self, node: Row[Any], size: Size) -> None:
         try:
-            machine = self._site().make(node.id, size)
+            if self._must_be_kept(node):
+                machine = self._as_it_is(node)
+            else:
+                machine = self._site().make(node.id, size)
+                self._forget(node.id)  # it may be another one than before
         except WherryError as error:
             self._failed(node.id, error)
         else:
@@ -240,6 +258,21 @@ class Scaling:
                     }
                     nodes.move(connection, node.id, nodes.IDLE, now, **facts)
         self._plane.hint(self._target)
+
+    def _must_be_kept(self, node: Row[Any]) -> bool:
+        """Whether what ended on the machine is still to be cleared: no other will do."""
+        with self._plane.database.read() as connection:
+            return nodes.has_traces(connection, self._target, node.id)
+
+    def _as_it_is(self, node: Row[Any]) -> Machine:
+        self._check_there(node.id)
+        owned = Resources(node.cpu, node.memory_bytes, len(node.gpus))
+        return Machine(node.name, owned, node.gpus, node.config)
+
+    def _check_there(self, node_id: str) -> None:
+        driver = self._driver_of(node_id)
+        if driver is not None:
+            driver.check()
 
     def _failed(self, node_id: str, error: WherryError) -> None:
         log.warning("target %s: a node was not made: %s", self._target, error.message)

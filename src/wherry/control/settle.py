@@ -76,11 +76,11 @@ def _settle_members(
     others = members.stop()
     decision = _decide(run, members, cancel_requested)
     if decision is not None:
-        detail = members.taken if decision.reason is Reason.PREEMPTED else members.detail
+        detail = members.taken if members.gang.returns else members.detail
         tell = members.gang.tell if decision.status is Status.FAILED else None
         exit = members.gang.facts.exit
         finish(plane, connection, run, decision, exit=exit, detail=detail, tell=tell)
-    if decision is not None and decision.reason is Reason.PREEMPTED:
+    if decision is not None and decision.status is Status.QUEUED and members.gang.returns:
         runs.update_fields(connection, run, {"preemptions": run.preemptions + 1})
     over = decision is not None and (decision.status.terminal or decision.status is Status.QUEUED)
     for each in members.open(ended=over):
@@ -92,8 +92,8 @@ def _settle_members(
 
 
 def _decide(run: Any, members: Members, cancel_requested: bool) -> Decision | None:
-    if members.gang.preempted and not cancel_requested:
-        return Decision(Status.QUEUED, Reason.PREEMPTED)
+    if members.gang.returns and not cancel_requested:
+        return Decision(Status.QUEUED, Reason(members.gang.returns))
     seen = members.gang.facts
     return decide(Status(run.status), seen, cancel_requested=cancel_requested)
 

@@ -11,7 +11,7 @@ from wherry.core.errors import LaunchRefusedError, TargetUnavailableError
 from wherry.core.lifecycle import Decision, Reason, Status
 from wherry.core.placement import Placement
 from wherry.core.text import clean
-from wherry.drivers.base import Driver
+from wherry.drivers.base import Driver, Launch, unsent
 from wherry.store import attempts, runs
 
 from . import attempt_tokens, costs, launch
@@ -19,6 +19,7 @@ from .admission import Admitted
 from .clearing import Clearing
 from .exits import exit_record
 from .plane import Plane
+from .returning import Unsent
 from .settle import finish, settle
 from .standby import Standby
 from .troubles import Troubles
@@ -37,17 +38,20 @@ class Starting:
         standby: Standby,
         clearing: Clearing,
         troubles: Troubles,
+        unsent: Unsent,
     ) -> None:
         self._plane = plane
         self._driver = driver
         self._standby = standby
         self._clearing = clearing
         self._troubles = troubles
+        self._unsent = unsent
         self.unnoted: dict[str, dict[str, Any]] = {}
 
     def begin(self, admitted: Admitted) -> None:
         with self._troubles.alone(admitted.run.id, admitted.attempt_id):
             attempt_tokens.started(self._plane, admitted.attempt_id)
+            self._unsent.add(admitted.attempt_id)
             self._start(*admitted)
 
     def adopt(self, waiting: Sequence[Any]) -> None:
@@ -65,17 +69,26 @@ class Starting:
 
     def _start(self, run: Any, attempt_id: str, place: Placement) -> None:
         try:
-            handle = self._driver.submit(launch.build(self._plane, run, attempt_id, place))
+            handle = self._driver.submit(self._request(run, attempt_id, place))
         except LaunchRefusedError as error:
+            self._unsent.discard(attempt_id)
             self._refused(run.id, attempt_id, error)
         except TargetUnavailableError as error:
-            with self._plane.write() as connection:
-                attempts.change(connection, attempt_id, {"detail": clean(error.message)})
+            if not self._unsent.put_back(attempt_id, error):
+                with self._plane.write() as connection:
+                    attempts.change(connection, attempt_id, {"detail": clean(error.message)})
             raise
         else:
+            self._unsent.discard(attempt_id)
             self.unnoted[attempt_id] = {"handle": handle, "detail": ""}
             self._standby.started(attempt_id, place)
             self._clearing.started()
+
+    def _request(self, run: Any, attempt_id: str, place: Placement) -> Launch:
+        try:
+            return launch.build(self._plane, run, attempt_id, place)
+        except TargetUnavailableError as error:
+            raise unsent(error) from None
 
     def _refused(self, run_id: str, attempt_id: str, error: LaunchRefusedError) -> None:
         with self._plane.write() as connection:

@@ -17,6 +17,12 @@ class TargetLease:
         self._plane = plane
         self._name = _name(target)
         self._until = 0.0
+        self._terms = 0
+
+    @property
+    def term(self) -> int | None:
+        """The same number for as long as no other server can have held it; None if one may."""
+        return self._terms if time.monotonic() < self._until else None
 
     def hold(self) -> bool:
         """Whether it is this server's, now and for a while."""
@@ -25,6 +31,7 @@ class TargetLease:
         with self._plane.write() as connection:
             now, owner = self._plane.now(), self._plane.owner
             held = leases.claim(connection, self._name, owner, now, LEASE_S)
+        self._terms += self.term is None
         self._until = time.monotonic() + LEASE_S if held else 0.0
         return held
 

@@ -7,6 +7,8 @@ from typing import Any, Dict, Optional, Tuple
 
 from .lifecycle import ExitRecord, Reason
 
+_QUEUES_AGAIN = (Reason.PREEMPTED, Reason.NODE_UNUSABLE)
+
 
 def describe(
     reason: Optional[Reason],
@@ -24,7 +26,7 @@ def describe(
     sentence = _sentence(reason, exit, detail, limit_s)
     sentence += _remedy(reason, exit, interpreter, environment)
     message = "; ".join([*filter(None, [sentence]), *(exit.warnings if exit is not None else ())])
-    if reason in (None, Reason.SUCCEEDED, Reason.CANCELED, Reason.PREEMPTED):
+    if reason in (None, Reason.SUCCEEDED, Reason.CANCELED, *_QUEUES_AGAIN):
         return message, None
     error: Dict[str, Any] = dict(exit.error) if exit is not None and exit.error else {}
     error.update(code=reason.value if reason else "Failed", message=sentence)
@@ -66,6 +68,8 @@ def _sentence(
         return _lost(exit, detail)
     if reason is Reason.PREEMPTED:
         return f"{detail}; it starts again with what it has saved"
+    if reason is Reason.NODE_UNUSABLE:
+        return f"{detail}; nothing of it was executed, and it waits for another start"
     if reason is Reason.CLIENT_LOST:
         return "the program that logged this run was not heard of again"
     return detail or "failed"

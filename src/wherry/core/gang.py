@@ -11,6 +11,8 @@ SIBLING = "Sibling"
 """Asked to end because another member of the run failed."""
 PREEMPTED = "Preempted"
 """Asked to end because the node is wanted for another; the run queues again."""
+UNUSABLE = "NodeUnusable"
+"""Its node could not start it, and nothing of it was executed; the run queues again."""
 SERVED = "Served"
 """Asked to end because those that it served have all ended well."""
 
@@ -52,8 +54,8 @@ class Member:
 class Gang:
     """``facts`` for the lifecycle's decision, and the ranks to be asked to end, with the reason.
 
-    ``cause`` is the member that ended the run by failing, among several the first; ``preempted``
-    says that it was not to blame, and the run queues again.
+    ``cause`` is the member that ended the run by failing, among several the first. ``returns``
+    says that it was not to blame, and why the run queues again: ``PREEMPTED`` or ``UNUSABLE``.
     """
 
     facts: Facts
@@ -61,7 +63,7 @@ class Gang:
     reason: str = ""
     cause: Optional[Member] = None
     lost: Tuple[Member, ...] = ()
-    preempted: bool = False
+    returns: str = ""
 
     def tell(self, sentence: str) -> str:
         """How it ended, said of the member that it is about."""
@@ -75,20 +77,25 @@ class Gang:
 
 def together(members: Sequence[Member]) -> Gang:
     """A run has ended when all its members have, and failed when one of them has."""
-    preempted = any(each.stop == PREEMPTED for each in members)
+    returns = _returns(members)
     if len(members) == 1:
-        return Gang(members[0].facts, preempted=preempted and members[0].failed)
+        return Gang(members[0].facts, returns=returns if members[0].failed else "")
     cause = _cause(members)
     lost = tuple(each for each in members if each.lost)
     live = [each for each in members if not each.ended]
     if not live:
-        ended_early = preempted and cause is not None
+        ended_early = returns if cause is not None else ""
         return Gang(_end(members, cause), (), "", cause, lost, ended_early)
-    reason = PREEMPTED if preempted else _reason(members, cause)
+    reason = returns or _reason(members, cause)
     stop = tuple(each.rank for each in live if reason and each.stop is None)
     if reason == SERVED:
         stop = tuple(each.rank for each in live if each.serves and each.stop is None)
     return Gang(_going_on(live), stop, reason if stop else "", cause, lost)
+
+
+def _returns(members: Sequence[Member]) -> str:
+    asked = [each.stop for each in members]
+    return next((reason for reason in (PREEMPTED, UNUSABLE) if reason in asked), "")
 
 
 def _cause(members: Sequence[Member]) -> Optional[Member]:

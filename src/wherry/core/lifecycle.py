@@ -105,6 +105,7 @@ class Reason(str, Enum):
     LAUNCH_REFUSED = "LaunchRefused"
     RUNNER_LOST = "RunnerLost"
     PREEMPTED = "Preempted"
+    NODE_UNUSABLE = "NodeUnusable"
     CLIENT_LOST = "ClientLost"
     REPORTED = "Reported"
 

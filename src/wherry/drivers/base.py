@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NewType, Protocol, runtime_checkable
 
+from wherry.core.errors import TargetUnavailableError
 from wherry.core.lifecycle import Observation
 from wherry.core.resources import Resources
 
@@ -72,7 +73,8 @@ class Driver(Protocol):
 
         Called once, and again after a crash of the caller: the second call adopts what the first
         one started and returns the same handle, also when the attempt has ended since. Raises
-        ``LaunchRefusedError`` when the backend said no; nothing is left behind then.
+        ``LaunchRefusedError`` when the backend said no; nothing is left behind then. An outage
+        before anything was sent is raised as ``unsent``: the attempt may be started elsewhere.
         """
         ...
 
@@ -98,6 +100,11 @@ class Driver(Protocol):
     def release(self, handle: Handle) -> None:
         """Remove every trace. Afterwards ``observe`` says ``gone``. Repeated: no effect."""
         ...
+
+
+def unsent(error: TargetUnavailableError) -> TargetUnavailableError:
+    """The same, of a request that surely did not leave: nothing was done because of it."""
+    return type(error)(error.message, hint=error.hint, **{**error.fields, "unsent": True})
 
 
 @runtime_checkable

@@ -127,7 +127,7 @@ def _about() -> Iterator[None]:
     try:
         yield
     except TargetUnavailableError as error:
-        raise NodeUnavailableError(error.message, hint=error.hint) from error
+        raise NodeUnavailableError(error.message, hint=error.hint, **error.fields) from error
 
 
 def _together(

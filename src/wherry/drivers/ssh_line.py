@@ -15,6 +15,7 @@ from wherry.core.errors import TargetUnavailableError
 from wherry.runner.connection import split_url
 
 from . import ssh_agent, ssh_connection
+from .base import unsent
 from .ssh_agent import Agent, Answer, LostError, Take
 from .ssh_connection import Opened
 from .ssh_host import Host
@@ -78,12 +79,16 @@ class Line:
         """Once more where a connection turns out to have been lost before it was asked."""
         used = self.connected
         try:
-            return await self._ask(fields, data, limit_s)
+            link = await self.link()
+        except TargetUnavailableError as error:
+            raise unsent(error) from None
+        try:
+            return await self._ask(link, fields, data, limit_s)
         except LostError:
             if not used:
                 raise self._lost() from None
         try:
-            return await self._ask(fields, data, limit_s)
+            return await self._ask(await self.link(), fields, data, limit_s)
         except LostError:
             raise self._lost() from None
 
@@ -119,8 +124,9 @@ class Line:
             await self._link.close()
             self._link = None
 
-    async def _ask(self, fields: Mapping[str, Any], data: bytes, limit_s: float) -> Answer:
-        link = await self.link()
+    async def _ask(
+        self, link: Link, fields: Mapping[str, Any], data: bytes, limit_s: float
+    ) -> Answer:
         try:
             return await link.agent.ask(fields, data, limit_s)
         except TimeoutError:

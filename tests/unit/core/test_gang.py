@@ -42,7 +42,7 @@ def members(*facts: Facts, stop: tuple[str | None, ...] = ()) -> list[Member]:
 def test_a_run_of_one_is_as_it_was(facts: Facts) -> None:
     found = together(members(facts))
     assert found.facts is facts
-    assert (found.stop, found.preempted, found.tell("exited")) == ((), False, "exited")
+    assert (found.stop, found.returns, found.tell("exited")) == ((), "", "exited")
 
 
 def test_one_that_fails_ends_the_others_and_is_named() -> None:
@@ -54,7 +54,7 @@ def test_one_that_fails_ends_the_others_and_is_named() -> None:
     assert decision is not None
     assert (decision.status, decision.reason) == (Status.FAILED, Reason.EXIT_CODE)
     assert ended.tell("exited with code 3") == "node 1 (host b) exited with code 3"
-    assert not ended.preempted
+    assert not ended.returns
 
 
 def test_those_that_were_asked_are_not_asked_again() -> None:
@@ -103,11 +103,11 @@ def test_the_run_is_as_far_as_its_last_member() -> None:
 def test_preemption_takes_the_whole_run_and_is_nobodys_fault() -> None:
     found = together(members(RUNS, RUNS, RUNS, stop=(PREEMPTED,)))
     assert (found.stop, found.reason) == ((1, 2), PREEMPTED)
-    assert not found.preempted
-    assert together(members(CANCELED, FAILED, stop=(PREEMPTED,))).preempted
-    assert together(members(KILLED, stop=(PREEMPTED,))).preempted
-    assert not together(members(WELL, WELL, stop=(PREEMPTED,))).preempted
-    assert not together(members(WELL, stop=(PREEMPTED,))).preempted
+    assert not found.returns
+    assert together(members(CANCELED, FAILED, stop=(PREEMPTED,))).returns
+    assert together(members(KILLED, stop=(PREEMPTED,))).returns
+    assert not together(members(WELL, WELL, stop=(PREEMPTED,))).returns
+    assert not together(members(WELL, stop=(PREEMPTED,))).returns
 
 
 def test_servers_end_when_those_they_serve_have() -> None:
