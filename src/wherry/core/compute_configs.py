@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .errors import UserErrorException
 from .nearest import suggest
 from .sizes import parse_bytes
+from .ssh_names import check_address, check_host_key, check_jump, check_user
 from .targets import LOCAL
+from .text import clean
 
 CLUSTER, MACHINE = "cluster", "machine"
 # What each type of Azure's may be here. A machine that is made is a cluster of one node that stays.
@@ -124,7 +127,7 @@ class HostConfig:
             fields = {"address": fields}
         if not isinstance(fields, Mapping):
             raise UserErrorException(
-                f"a host is {fields!r}, not an address or a table of fields",
+                f"a host is {_shown(fields)}, not an address or a table of fields",
                 hint="such as: {address: node1.lab, username: me, cores: 8, memory: 32GB}",
             )
         given = dict(fields)
@@ -136,7 +139,7 @@ class HostConfig:
         reached = _reached(given)
         return cls(
             **reached,
-            cores=_amount("cores", given.get("cores")),
+            cores=_amount("cores", given.get("cores"), 0.01),
             memory_bytes=None
             if given.get("memory_bytes") in (None, "")
             else parse_bytes(given["memory_bytes"]),
@@ -174,10 +177,10 @@ class PoolConfig:
             else HostConfig.parse(each)
             for each in given
         ]
-        places = [(host.address, host.port) for host in hosts]
-        for place in places:
-            if places.count(place) > 1:
-                raise UserErrorException(f"the host {place[0]}:{place[1]} is listed twice")
+        places = Counter((host.address, host.port) for host in hosts)
+        for (address, port), times in places.items():
+            if times > 1:
+                raise UserErrorException(f"the host {address}:{port} is listed twice")
         return cls(hosts)
 
     def to_dict(self) -> Dict[str, Any]:
@@ -188,7 +191,7 @@ def kind_of(type: object, kind: object) -> str:
     """Our word for a type of Azure's."""
     if type not in TYPES:
         raise UserErrorException(
-            f"there are no compute targets of type {type!r}{suggest(str(type), TYPES)}",
+            f"there are no compute targets of type {_shown(type)}{suggest(str(type), TYPES)}",
             hint=f"the types are {', '.join(TYPES)}",
         )
     kinds = TYPES[str(type)]
@@ -224,20 +227,16 @@ def site_name(location: str) -> str:
 
 
 def _reached(fields: Mapping[str, Any]) -> Dict[str, Any]:
-    address = _text("address", fields.get("address"))
-    if not address or address.startswith("-") or any(mark in address for mark in " \t\n/"):
-        raise UserErrorException(
-            f"address is {address!r}, which names no machine",
-            hint="give a host's name or number, such as node1.lab or 10.0.0.5",
-        )
+    port = fields.get("port")
+    keys = _texts("jump_host_keys", fields.get("jump_host_keys"))
     return {
-        "address": address,
-        "username": _text("username", fields.get("username")),
-        "port": _whole("port", fields.get("port") or 22, 1, 65535),
-        "host_key": _text("host_key", fields.get("host_key")),
-        "jump": _text("jump", fields.get("jump")),
+        "address": check_address(_text("address", fields.get("address"))),
+        "username": check_user(_text("username", fields.get("username"))),
+        "port": 22 if port in (None, "") else _whole("port", port, 1, 65535),
+        "host_key": check_host_key(_text("host_key", fields.get("host_key"))),
+        "jump": check_jump(_text("jump", fields.get("jump"))),
         "python": _text("python", fields.get("python")),
-        "jump_host_keys": _texts("jump_host_keys", fields.get("jump_host_keys")),
+        "jump_host_keys": [check_host_key(each, "jump_host_keys") for each in keys],
     }
 
 
@@ -245,7 +244,7 @@ def _known(what: str, fields: Mapping[str, Any], names: Any) -> None:
     for name in fields:
         if name not in names:
             raise UserErrorException(
-                f"{what} has no field {name!r}{suggest(str(name), names)}",
+                f"{what} has no field {_shown(name)}{suggest(str(name), names)}",
                 hint=f"the fields are {', '.join(names)}",
             )
 
@@ -258,28 +257,32 @@ def _whole(name: str, value: Any, least: int, most: int) -> int:
         number = None
     if number is None or isinstance(value, bool) or not least <= number <= most:
         raise UserErrorException(
-            f"{name} is {value!r}, not a whole number from {least} to {most}",
+            f"{name} is {_shown(value)}, not a whole number from {least} to {most}",
             hint=f"such as {name}: {max(least, min(4, most))}",
         )
     return number
 
 
-def _amount(name: str, value: Any) -> Optional[float]:
+def _amount(name: str, value: Any, least: float = 0.0) -> Optional[float]:
     if value in (None, ""):
         return None
     try:
         number = float(value)
     except (TypeError, ValueError):
         number = -1.0
-    if isinstance(value, bool) or not 0 <= number < 1e9:
-        raise UserErrorException(f"{name} is {value!r}, not an amount")
+    if isinstance(value, bool) or not least <= number < 1e9:
+        raise UserErrorException(f"{name} is {_shown(value)}, not an amount")
     return number
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if len(repr(value)) < 100 else f"{repr(value)[:100]}..."
 
 
 def _text(name: str, value: Any) -> str:
     if value is None:
         return ""
-    if not isinstance(value, str) or len(value) > _LONGEST_TEXT or "\0" in value:
+    if not isinstance(value, str) or len(value) > _LONGEST_TEXT or clean(value) != value:
         raise UserErrorException(f"{name} must be a text, not {str(value)[:100]!r}")
     return value.strip() if name not in SECRETS else value
 
@@ -296,5 +299,5 @@ def _priority(value: Any) -> str:
     if text in ("", DEDICATED, LOW_PRIORITY):
         return text or DEDICATED
     raise UserErrorException(
-        f"vm_priority is {value!r}", hint=f"it is {DEDICATED} or {LOW_PRIORITY}"
+        f"vm_priority is {_shown(value)}", hint=f"it is {DEDICATED} or {LOW_PRIORITY}"
     )

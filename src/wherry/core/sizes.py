@@ -14,15 +14,16 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\Z", re.IGNORECASE)
 
 def parse_bytes(text: Union[str, int]) -> int:
     """A size in bytes: ``4GB``, ``512Mi``, ``1500000``."""
-    if isinstance(text, int) and not isinstance(text, bool):
-        return text
-    match = _SIZE.match(str(text).strip())
+    match = _SIZE.match(str(text).strip()) if not isinstance(text, bool) else None
     if not match:
-        raise UserErrorException(f"{text!r} is not a size", hint="write it like 4GB or 512Mi")
+        shown = str(text)[:100]
+        raise UserErrorException(f"{shown!r} is not a size", hint="write it like 4GB or 512Mi")
     unit = (match.group(2) or "").lower()
     size = float(match.group(1)) * {**_UNITS, **_BINARY_UNITS}[unit]
     if size > 2**62:
-        raise UserErrorException(f"{text!r} is more than any machine has")
+        raise UserErrorException(f"{str(text)[:100]!r} is more than any machine has")
+    if isinstance(text, int):
+        return text
     return int(size)
 
 
