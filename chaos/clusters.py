@@ -171,8 +171,7 @@ def _targets() -> list[str]:
 
 def _groups(node_ids: set[str]) -> list[str]:
     """Control groups of nodes that are gone."""
-    names = {f"wherry-{node_id}" for node_id in node_ids}
     with suppress(OSError):
-        found = [path for path in _GROUPS.rglob("wherry-*") if path.name in names]
+        found = [path for path in _GROUPS.rglob("wherry-*") if path.name[-36:] in node_ids]
         return [f"a control group is left: {path}" for path in found]
     return []

@@ -55,6 +55,16 @@ def test_a_context_is_sent_as_it_is_and_links_lead_nowhere(tmp_path: Path) -> No
     assert kept["Dockerfile"].size == len(b"FROM base")
 
 
+def test_nobody_gets_more_than_the_node_has() -> None:
+    host = body(cpus=[0, 3], memory_bytes=1 << 30)["HostConfig"]
+    assert (host["CpusetCpus"], host["Memory"], host["MemorySwap"]) == ("0,3", 1 << 30, 1 << 30)
+    greedy = {"arguments": ["--memory=8g", "--memory-swap=16g", "--cpuset-cpus=0-7"]}
+    assert body(greedy, cpus=[0, 3], memory_bytes=1 << 30)["HostConfig"] == host
+    modest = body({"arguments": ["--memory=64m"]}, memory_bytes=1 << 30)["HostConfig"]
+    assert modest["Memory"] == modest["MemorySwap"] == 64 << 20
+    assert "Memory" not in body()["HostConfig"]
+
+
 def test_the_command_has_its_folder_its_user_and_its_label() -> None:
     asked = body()
     assert asked["Cmd"] == ["/a/log", "/a/end", "python3", "train.py"]

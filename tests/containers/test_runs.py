@@ -48,6 +48,10 @@ class Node:
         handle, folder = self.start(code, **docker)
         return self.end_of(handle), folder
 
+    def limit(self, **limits: Any) -> None:
+        self._root.mkdir(exist_ok=True)
+        (self._root / ".limits.json").write_text(json.dumps(limits))
+
     def end_of(self, handle: Handle) -> ExitRecord:
         until(lambda: self.driver.observe([handle])[handle].phase is Phase.EXITED)
         record = self.driver.observe([handle])[handle].exit
@@ -109,6 +113,31 @@ def test_a_command_in_a_given_image(node: Node) -> None:
     assert said(folder) == f"{folder}/work False run_of_{folder.name} {(32 << 20) // 4096}\n"
     assert (folder / "work" / "outputs" / "x").stat().st_uid == os.getuid()
     assert os.path.exists("/srv"), "the test tells inside from outside by this folder"
+
+
+GREEDY = """\
+import os, time
+print(sorted(os.sched_getaffinity(0)), flush=True)
+held = []
+while True:
+    held.append(bytearray(10 << 20))
+    time.sleep(0.02)
+"""
+
+
+def test_a_container_is_held_to_what_its_node_has(node: Node) -> None:
+    one = min(os.sched_getaffinity(0))
+    node.limit(cpus=[one], memory_bytes=150 << 20)
+    record, folder = node.run(GREEDY, image=BASE)
+    assert record.out_of_memory
+    assert said(folder).splitlines()[0] == f"[{one}]"
+
+
+def test_a_container_that_the_engine_cannot_hold_is_held_by_the_runner(node: Node) -> None:
+    node.limit(cpus=[100_000], memory_bytes=150 << 20)
+    record, folder = node.run(GREEDY, image=BASE)
+    assert record.out_of_memory
+    assert "cannot be held" in (folder / "runner.log").read_text()
 
 
 def test_a_killed_runner_costs_nothing(node: Node) -> None:

@@ -6,7 +6,7 @@ import io
 import re
 import tarfile
 import time
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional
 
 from .engine import Engine
 from .error import ContainerError, EngineError
@@ -45,8 +45,10 @@ class Container:
         self.attempt_id = attempt_id
         self.name = prefix + re.sub(r"[^A-Za-z0-9_.-]", "-", attempt_id)
 
-    def create(self, body: Mapping[str, Any]) -> None:
-        self.engine.call("POST", "/containers/create", body, name=self.name)
+    def create(self, body: Mapping[str, Any]) -> List[str]:
+        """What the engine warns of."""
+        made = self.engine.call("POST", "/containers/create", body, name=self.name)
+        return [str(each) for each in made.get("Warnings") or ()]
 
     def start(self) -> None:
         self.engine.call("POST", f"/containers/{self.name}/start")

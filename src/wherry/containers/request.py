@@ -19,7 +19,8 @@ class Request:
     """``docker`` is the environment's section, ``own`` the variables that the image sets.
 
     The command's output is appended to the file ``log``; ``end`` gets its exit code. What is
-    ``writable`` and ``readable`` is where it is outside.
+    ``writable`` and ``readable`` is where it is outside. ``cpus`` and ``memory_bytes`` are all that
+    it may use, whatever the environment asks for.
     """
 
     attempt_id: str
@@ -36,6 +37,8 @@ class Request:
     readable: Sequence[str] = ()
     own: Sequence[str] = ()
     cdi: bool = False
+    cpus: Sequence[int] = ()
+    memory_bytes: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def body(self) -> Dict[str, Any]:
@@ -45,6 +48,7 @@ class Request:
         host = self._host(gpus.request(devices, cdi=self.cdi))
         for name, value in given.pop("HostConfig").items():
             host[name] = host.get(name, []) + value if name in _LISTS else value
+        self._hold(host)
         variables = {**self._variables(), **gpus.visible(devices)}
         return {
             "Image": self.image,
@@ -73,6 +77,13 @@ class Request:
         if self.docker.get("shm_size"):
             host["ShmSize"] = parse_size(self.docker["shm_size"], "docker.shm_size")
         return host
+
+    def _hold(self, host: Dict[str, Any]) -> None:
+        if self.cpus:
+            host["CpusetCpus"] = ",".join(map(str, self.cpus))
+        if self.memory_bytes:
+            host["Memory"] = min(host.get("Memory") or self.memory_bytes, self.memory_bytes)
+            host["MemorySwap"] = host["Memory"]  # both together: no swap
 
     def _variables(self) -> Dict[str, str]:
         """The image's own modules stay to be found, behind what the run brings."""

@@ -8,7 +8,7 @@ import time
 from binascii import a2b_base64
 
 from . import process, tree
-from .confinement import confinement
+from .confinement import Confinement, confinement
 from .courier import Courier
 from .environment import command_environment
 from .evidence import MemoryKills
@@ -260,7 +260,7 @@ class _Attempt:
         manifest, signals = self._manifest, self._signals
         with confinement(self._folder.path) as limits:
             kills = MemoryKills(limits.kill_counters)
-            command = self._start()
+            command = self._start(limits)
         weigh = limits.watch(command, signals)
         started_at, began = time.time(), time.monotonic()
         if not command.ended_within(_SHORT_S, signals):
@@ -275,9 +275,9 @@ class _Attempt:
         ended_at = started_at + time.monotonic() - began  # the clock may have been set meanwhile
         return {**self._conclude(command, kills), "started_at": started_at, "ended_at": ended_at}
 
-    def _start(self) -> process.Command:
+    def _start(self, limits: Confinement) -> process.Command:
         if self._box is not None:
-            return self._box.start(self._library, self._signals)
+            return self._box.start(self._library, self._signals, limits)
         manifest, folder = self._manifest, self._folder
         inherited = {**os.environ, **self._ready.variables}
         env = command_environment(inherited, manifest, folder.path, self._library)

@@ -1,7 +1,8 @@
 """What a node lets a command use, where its folder says so: CPUs to stay on, a group to join.
 
 The runner goes where the command shall be, starts it, and comes back: whatever the command starts
-is born there. Where the system has no group for it, the command's memory is looked at now and then.
+is born there. A container is its engine's to hold. Where the system has no group for a command, or
+an engine cannot hold it, its memory is looked at now and then.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 
-from . import evidence, tree
+from . import evidence
 from .folder import tell
 from .light import TYPE_CHECKING, loads, suppress
 
@@ -27,18 +28,18 @@ class Confinement:
     """Nothing where the node has no limits."""
 
     def __init__(self, limits: Dict[str, Any]) -> None:
-        self._cpus: List[int] = [int(each) for each in limits.get("cpus") or ()]
+        self.cpus: List[int] = [int(each) for each in limits.get("cpus") or ()]
         self._groups: List[str] = [str(each) for each in limits.get("groups") or ()]
-        self._memory = int(limits.get("memory_bytes") or 0)
+        self.memory_bytes = int(limits.get("memory_bytes") or 0)
         self._homes: Dict[str, str] = {}
         self._own_cpus: Optional[Any] = None
         self._looked_at = 0.0
 
     def __enter__(self) -> Confinement:
-        if self._cpus and hasattr(os, "sched_setaffinity"):
+        if self.cpus and hasattr(os, "sched_setaffinity"):
             own = os.sched_getaffinity(0)
             with suppress(OSError):
-                os.sched_setaffinity(0, self._cpus)
+                os.sched_setaffinity(0, self.cpus)
                 self._own_cpus = own
         for group in list(self._groups):
             home = _home_of(group)
@@ -64,7 +65,8 @@ class Confinement:
 
     def watch(self, command: Command, signals: Signals) -> Callable[[], None]:
         """To be called now and then: ends a command that takes more than there is."""
-        if not self._memory or self._groups:
+        held = bool(self._groups) if command.held is None else command.held
+        if not self.memory_bytes or held:
             return _nothing
         _tick(command, signals)
 
@@ -73,7 +75,7 @@ class Confinement:
             if now - self._looked_at < _LOOK_S / 2:
                 return
             self._looked_at = now
-            if _resident(tree.members(os.getpid(), command.pid)) > self._memory:
+            if _resident(command.members()) > self.memory_bytes:
                 command.out_of_memory = True
                 command.kill()
 

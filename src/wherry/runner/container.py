@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import _thread
 import os
+import re
 import select
+from dataclasses import replace
 
 from wherry.builds import BuildError, default_root
 from wherry.builds.cache import Cache
@@ -35,11 +37,13 @@ from .workspace import CanceledError, SetupError
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Mapping, Optional
 
+    from .confinement import Confinement
     from .ranks import Ranks
 
 _PAUSE_S = 5.0
 _SAID = 200
 _TROUBLE = (ContainerError, EngineError)
+_CANNOT_HOLD = "cgroup|cpuset|controller|memory limit|memory\\.max|CPUs are not available"
 
 
 class Box:
@@ -83,25 +87,44 @@ class Box:
         finally:
             self._log.close()
 
-    def start(self, library: str, signals: Signals) -> ContainerCommand:
+    def start(self, library: str, signals: Signals, limits: Confinement) -> ContainerCommand:
         container = Container(self._engine, str(self._manifest["attempt_id"]))
         os.chdir(self._folder.work)
         self._check_script()
         with open(self._folder.log, "ab"):
             os.chmod(self._folder.log, 0o600)
         try:
-            body = self._request(library).body()
+            request = self._request(library)
             note.write(self._folder.path, container)
-            container.create(body)
-            if self._packages:
-                self._keep_lock(container)
             kills = machine_kills()
-            self._folder.begin()
-            container.start()
+            held = self._start_held(container, request, limits)
         except _TROUBLE as error:
             raise SetupError(self._not_started(error)) from None
         self._command = ContainerCommand(container, self._folder, self._manifest, signals, kills)
+        self._command.held = held
         return self._command
+
+    def _start_held(self, container: Container, request: Request, limits: Confinement) -> bool:
+        """Whether the engine holds it to what its node has, as far as the engine says."""
+        held = replace(request, cpus=limits.cpus, memory_bytes=limits.memory_bytes)
+        try:
+            warnings = self._start_as(container, held)
+        except EngineError as error:
+            if held == request or not re.search(_CANNOT_HOLD, str(error), re.IGNORECASE):
+                raise
+            tell(f"the container cannot be held to the limits of this node: {error}")
+            container.remove()
+            self._start_as(container, request)
+            return False
+        return not warnings and not self._engine.rootless
+
+    def _start_as(self, container: Container, request: Request) -> List[str]:
+        warnings = container.create(request.body())
+        if self._packages:
+            self._keep_lock(container)
+        self._folder.begin()
+        container.start()
+        return warnings
 
     def remove(self) -> None:
         if self._command is not None:
@@ -287,6 +310,9 @@ class ContainerCommand(Command):
             *_TROUBLE
         ):  # it has ended, or the engine does not answer and will be asked again
             self._container.kill()
+
+    def members(self) -> Dict[int, int]:
+        return dict.fromkeys(_inside(self._attempt_id), 0)
 
     def remove(self) -> None:
         """The fast way: by its name."""

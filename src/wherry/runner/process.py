@@ -79,6 +79,7 @@ class Command:
     """A started command. ``status`` is what ``waitpid`` said of it, once it has ended.
 
     ``out_of_memory`` is for those to say who know more than the kernel tells everyone.
+    ``held`` says of one that is no child of this process whether its memory is kept in bounds.
     ``subreaper`` says that whatever the command starts stays below this process, come what may.
     """
 
@@ -89,6 +90,7 @@ class Command:
         self.timed_out = False
         self.killed = False
         self.out_of_memory = False
+        self.held: Optional[bool] = None
         self._subreaper = subreaper
 
     def ended_within(self, seconds: float, signals: Signals) -> bool:
@@ -135,7 +137,7 @@ class Command:
     def kill(self) -> None:
         """End every process of the attempt but this one."""
         self.killed = True
-        tree.kill(self._members())
+        tree.kill(self.members())
 
     def _running(self) -> bool:
         self._reap()
@@ -146,25 +148,25 @@ class Command:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
             os.killpg(self.pid, signal.SIGCONT)
-        tree.send([pid for pid, group in self._members().items() if group != self.pid], number)
+        tree.send([pid for pid, group in self.members().items() if group != self.pid], number)
 
     def _end_rest(self, signals: Signals, kill_at: float) -> None:
         """End what the command left behind, first by asking."""
         if not self._left_over():
             return
-        tree.send(self._members(), signal.SIGTERM)
+        tree.send(self.members(), signal.SIGTERM)
         while self._left_over() and time.monotonic() < kill_at + _UNKILLABLE_S:
             signals.wait(min(0.25, max(0.001, kill_at - time.monotonic())))
             if time.monotonic() >= kill_at:
-                tree.kill(self._members())
+                tree.kill(self.members())
         if self._left_over():
-            tell(f"these processes could not be ended: {list(self._members())}")
+            tell(f"these processes could not be ended: {list(self.members())}")
 
     def _left_over(self) -> bool:
         """The kernel knows; a look at all processes may miss those that come and go."""
         if self._reap():
             return True
-        return not self._subreaper and bool(self._members())
+        return not self._subreaper and bool(self.members())
 
     def _reap(self) -> bool:
         """Collect what has ended; whether any child is left."""
@@ -178,7 +180,7 @@ class Command:
             if pid == self.pid:
                 self.status = status
 
-    def _members(self) -> Dict[int, int]:
+    def members(self) -> Dict[int, int]:
         return tree.members(os.getpid(), self.pid)
 
 
