@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import random
+from itertools import product
+
 import pytest
 
 from wherry.core.errors import UserErrorException
-from wherry.core.snapshots import FileEntry, canonical_json, snapshot_id
+from wherry.core.snapshots import FileEntry, canonical_json, folders_of, snapshot_id
 from wherry.core.trees import Tree, tree_id
 
 A, B, C = (
@@ -41,6 +44,43 @@ def test_a_file_cannot_become_a_folder_beside_itself() -> None:
     with pytest.raises(UserErrorException, match="both a file and a folder"):
         Tree.of([A]).changed([FileEntry("a/b", "1" * 64, 1)], [])
     assert list(Tree.of([A]).changed([FileEntry("a/b", "1" * 64, 1)], ["a"])) == ["a/b"]
+
+
+def test_a_folder_cannot_become_a_file_beside_what_is_in_it() -> None:
+    with pytest.raises(UserErrorException, match="'b' is both a file and a folder"):
+        Tree.of([A, B, C]).changed([FileEntry("b", "1" * 64, 1)], [])
+    assert list(Tree.of([B]).changed([FileEntry("b", "1" * 64, 1)], ["b/c"])) == ["b"]
+
+
+def test_any_changes_make_the_tree_that_all_files_would_make(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Parts of two lines, so that they are cut, emptied and begin with every path there is."""
+    monkeypatch.setattr("wherry.core.trees._PART", 2)
+    chance = random.Random(1)
+    paths = ["/".join(names) for depth in (1, 2, 3) for names in product("ab!", repeat=depth)]
+    files: dict[str, FileEntry] = {}
+    tree = Tree.of([])
+    refused = 0
+    for _ in range(1000):
+        removed = chance.sample(paths, chance.randint(0, 4))
+        entries = [
+            FileEntry(path, chance.choice("12") * 64, chance.randint(0, 9))
+            for path in chance.sample(paths, chance.randint(0, 3))
+        ]
+        left = {path: entry for path, entry in files.items() if path not in removed}
+        after = {**left, **{entry.path: entry for entry in entries}}
+        if after.keys() & folders_of(after):
+            refused += 1
+            with pytest.raises(UserErrorException, match="both a file and a folder"):
+                tree.changed(entries, removed)
+            continue
+        tree, files = tree.changed(entries, removed), after
+        assert _text(tree) == canonical_json(files.values())
+        assert (list(tree), len(tree)) == (sorted(files), len(files))
+        assert tree.size == sum(entry.size for entry in files.values())
+        assert all((path in tree) is (path in files) for path in paths)
+    assert 100 < refused < 900
 
 
 def test_one_of_many_changes_and_the_rest_is_shared() -> None:
