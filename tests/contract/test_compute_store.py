@@ -77,10 +77,12 @@ def test_a_queue_for_nodes_is_by_priority_then_by_age(database: Database) -> Non
     for name, priority in (("a", 0), ("b", -5), ("c", 0), ("d", 7), ("e", 7)):
         add_run(database, workspace, name, priority=priority, node_count=2)
     with database.read() as connection:
-        found = queues.head_for_nodes(connection, TARGET, 10)
+        found = queues.head_for_nodes(connection, TARGET, 2, 10)
         assert [run.id for run in found] == ["d", "e", "a", "c", "b"]
         assert {run.node_count for run in found} == {2}
-        assert [run.id for run in queues.head_for_nodes(connection, TARGET, 3)] == ["d", "e", "a"]
+        first = queues.head_for_nodes(connection, TARGET, 2, 3)
+        assert [run.id for run in first] == ["d", "e", "a"]
+        assert queues.head_for_nodes(connection, TARGET, 1, 10) == []
 
 
 def test_a_node_is_busy_while_an_attempt_on_it_goes_on(database: Database) -> None:

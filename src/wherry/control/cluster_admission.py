@@ -7,17 +7,16 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from wherry.core import autoscale
 from wherry.core.ids import new_uuid
 from wherry.core.lifecycle import Status
 from wherry.core.placement import Placement
 from wherry.core.resources import Resources
 from wherry.drivers.base import Health
-from wherry.store import attempts, computes, nodes, runs
+from wherry.store import attempts, computes, runs
 from wherry.store.runs import Change
 
 from .admission import Admitted, Chosen
-from .cluster_views import config_of, node_views, queue
+from .cluster_views import ClusterView
 from .plane import Plane
 
 
@@ -36,16 +35,14 @@ class ClusterAdmission:
         row = computes.find(connection, self._target, lock=True)
         if row is None or row.stopped_at is not None or row.deleting_at is not None:
             return Chosen([])
-        config = config_of(row)
-        present = {node.id: node for node in nodes.present(connection, self._target)}
-        views = node_views([*present.values()], nodes.busy(connection, self._target))
-        waiting = queue(connection, self._target, config)
-        now = self._plane.now().timestamp()
-        plan = autoscale.admit(waiting, views, config, now, self._room())
+        view = ClusterView(connection, row, self._plane.now())
+        room = self._room()
+        waiting = view.queue(room)
+        plan = view.admit(waiting, room)
         started = [
             each
             for run_id, node_ids in plan.starts
-            for each in self._start(connection, run_id, [present[node] for node in node_ids])
+            for each in self._start(connection, run_id, [view.present[node] for node in node_ids])
         ]
         self.held_back = len(plan.starts) < len(waiting)
         return Chosen(started)

@@ -9,9 +9,9 @@ from sqlalchemy import Connection, Row
 from wherry.core.compute_configs import CLUSTER, ClusterConfig
 from wherry.core.nodes import NodeState
 from wherry.core.waiting import for_nodes
-from wherry.store import computes, nodes
+from wherry.store import computes
 
-from .cluster_views import config_of, node_views, queue
+from .cluster_views import ClusterView
 from .compute_records import problem
 from .plane import Plane
 
@@ -21,12 +21,12 @@ class ClusterQueue:
 
     def __init__(self, plane: Plane, connection: Connection, row: Row[Any]) -> None:
         self._row = row
-        self._present = nodes.present(connection, row.target)
-        self._views = node_views(self._present, nodes.busy(connection, row.target))
         self._config = ClusterConfig(**row.config)
-        self._order = [job.run_id for job in queue(connection, row.target, config_of(row))]
         self._room = plane.rooms.get(row.target)
-        self._problem = problem(plane, row, self._present) or ""
+        view = ClusterView(connection, row, plane.now())
+        self._views = view.nodes
+        self._order = [job.run_id for job in view.queue(self._room)]
+        self._problem = problem(plane, row, [*view.present.values()]) or ""
 
     def explain(self, run: Any) -> str:
         name = self._row.name

@@ -8,11 +8,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from wherry.core.autoscale import Config
+from wherry.core import autoscale
+from wherry.core.autoscale import Actions, Config
 from wherry.core.compute_configs import ClusterConfig
 from wherry.core.nodes import NodeState, NodeView
-from wherry.core.scheduling import Job
-from wherry.store import queues
+from wherry.core.scheduling import Job, Schedule
+from wherry.store import nodes, queues
 
 _LEAST, _MOST = 200, 2000
 
@@ -25,17 +26,40 @@ def config_of(row: Row[Any]) -> Config:
     return Config(config.min_nodes, config.max_nodes, float(config.idle_seconds))
 
 
+class ClusterView:
+    """A cluster at one moment."""
+
+    def __init__(self, connection: Connection, row: Row[Any], now: datetime) -> None:
+        self._connection = connection
+        self._target = row.target
+        self.config = config_of(row)
+        self.present = {node.id: node for node in nodes.present(connection, row.target)}
+        busy = nodes.busy(connection, row.target)
+        self.nodes = node_views([*self.present.values()], busy)
+        self.now = now.timestamp()
+
+    def queue(self, room: int | None) -> list[Job]:
+        """Its head: further back nobody starts before one of these.
+
+        Without those that ask for more nodes than can be had as things stand: many of them would
+        hide the others.
+        """
+        limit = min(_MOST, max(_LEAST, 2 * self.config.max_nodes))
+        reach = autoscale.reach(self.nodes, self.config, self.now, room)
+        return [
+            Job(run.id, run.node_count, run.priority, float(run.seq))
+            for run in queues.head_for_nodes(self._connection, self._target, reach, limit)
+        ]
+
+    def admit(self, waiting: Sequence[Job], room: int | None) -> Schedule:
+        return autoscale.admit(waiting, self.nodes, self.config, self.now, room)
+
+    def decide(self, room: int | None) -> Actions:
+        return autoscale.decide(self.queue(room), self.nodes, self.config, self.now, room)
+
+
 def node_views(present: Sequence[Row[Any]], busy: Mapping[str, str]) -> list[NodeView]:
     return [_view(node, busy.get(node.id)) for node in present]
-
-
-def queue(connection: Connection, target: str, config: Config) -> list[Job]:
-    """Its head: further back nobody starts before one of these."""
-    limit = min(_MOST, max(_LEAST, 2 * config.max_nodes))
-    return [
-        Job(run.id, run.node_count, run.priority, float(run.seq))
-        for run in queues.head_for_nodes(connection, target, limit)
-    ]
 
 
 def seconds(moment: datetime | None) -> float | None:

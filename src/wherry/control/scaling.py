@@ -15,7 +15,6 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from wherry.core import autoscale
 from wherry.core.autoscale import TRIES, Actions, backoff_s
 from wherry.core.compute_configs import LOW_PRIORITY, site_name
 from wherry.core.errors import TargetUnavailableError, UserErrorException, WherryError
@@ -28,7 +27,7 @@ from wherry.drivers.sites import Machine, Site
 from wherry.store import computes, nodes, sites
 
 from . import costs
-from .cluster_views import config_of, node_views, queue
+from .cluster_views import ClusterView
 from .evictions import make_room
 from .plane import Plane
 from .workers import Workers
@@ -131,13 +130,8 @@ class Scaling:
         return max(0, room)
 
     def _decide(self, connection: Connection, row: Row[Any], *, unlimited: bool = False) -> Actions:
-        config = config_of(row)
-        busy = nodes.busy(connection, self._target)
-        views = node_views(nodes.present(connection, self._target), busy)
-        waiting = queue(connection, self._target, config)
-        now = self._plane.now().timestamp()
-        room = None if unlimited else self.room
-        return autoscale.decide(waiting, views, config, now, room)
+        view = ClusterView(connection, row, self._plane.now())
+        return view.decide(None if unlimited else self.room)
 
     def _write(self, size: Size) -> None:
         """Decided again, with the cluster locked: nobody starts a run meanwhile."""

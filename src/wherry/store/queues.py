@@ -18,7 +18,11 @@ _HEAD = (
 # By a part of the index that only runs with a priority are in, and by the one of all.
 _WITH_NODES = select(
     runs.c.id, runs.c.seq, runs.c.node_count, runs.c.priority, runs.c.submitted_at
-).where(runs.c.target == bindparam("at"), runs.c.status == Status.QUEUED.value)
+).where(
+    runs.c.target == bindparam("at"),
+    runs.c.status == Status.QUEUED.value,
+    runs.c.node_count <= bindparam("reach"),
+)
 _PREFERRED = (
     _WITH_NODES.where(text("priority <> 0"))
     .order_by(runs.c.priority.desc(), runs.c.seq)
@@ -50,9 +54,11 @@ def head(connection: Connection, target: str, limit: int, *, lock: bool = False)
     return list(connection.execute(query, {"at": target, "most": limit}))
 
 
-def head_for_nodes(connection: Connection, target: str, limit: int) -> list[RunRow]:
-    """The head of a cluster's queue: by priority, then by age."""
-    where = {"at": target, "most": limit}
+def head_for_nodes(connection: Connection, target: str, reach: int, limit: int) -> list[RunRow]:
+    """The head of a cluster's queue: by priority, then by age. Without those that ask for more
+    nodes than are in ``reach``.
+    """
+    where = {"at": target, "reach": reach, "most": limit}
     found = [*connection.execute(_PREFERRED, where), *connection.execute(_IN_ORDER, where)]
     return sorted(found, key=lambda run: (-run.priority, run.seq))[:limit]
 

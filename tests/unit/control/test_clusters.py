@@ -134,6 +134,27 @@ def test_the_site_may_have_less_room_than_the_limit(world: ClusterWorld) -> None
     assert sorted(world.status(each) for each in made) == ["Queued", "Starting"]
 
 
+def test_runs_that_cannot_start_now_hide_nobody_behind_them(tmp_path: Path, clock: Clock) -> None:
+    world = ClusterWorld(tmp_path, clock, max_nodes=4)
+    world.capacity = 2
+    run_id = world.submit(node_count=3)
+    with world.plane.write() as connection:
+        query = select(tables.runs).where(tables.runs.c.id == run_id)
+        kept = dict(connection.execute(query).one()._mapping)
+        del kept["seq"], kept["submission_key"]
+        more = [{**kept, "id": f"r{n}", "root_id": f"r{n}"} for n in range(1000)]
+        connection.execute(tables.runs.insert(), more)
+    small = world.submit()
+    world.watch(60)
+    assert world.status(small) == "Starting"
+    assert len(world.there) == 1
+    assert "its site has no room for more" in message(world, run_id)
+    world.capacity = 4
+    world.finish(small)
+    world.watch(100)
+    assert world.status(run_id) == "Starting"
+
+
 def test_minimum_nodes_are_there_without_runs(tmp_path: Path, clock: Clock) -> None:
     world = ClusterWorld(tmp_path, clock, min_nodes=2)
     world.watch(200)
