@@ -20,7 +20,7 @@ from tests.sshd import Sshd, until
 from wherry.core.errors import TargetUnavailableError
 from wherry.core.lifecycle import Phase
 from wherry.core.resources import Resources
-from wherry.drivers import agent_bundle, ssh_connection
+from wherry.drivers import agent_bundle, agent_lines, ssh_connection
 from wherry.drivers.base import Launch
 from wherry.drivers.ssh import SshDriver
 from wherry.testing.driver_contract import DriverContract
@@ -113,10 +113,11 @@ def test_another_version_of_the_agent_takes_over(
 ) -> None:
     handle = driver.submit(launch("linger", "x"))
     driver.close()
+    until(lambda: (own_sshd.host(), "") not in agent_lines.lines._shared)
     monkeypatch.setattr(agent_bundle, "digest", lambda: "0" * 32)
     newer = SshDriver(own_sshd.host(), str(tmp_path / "node"))
     assert look(newer, handle).phase is Phase.RUNNING
-    assert newer.read_log(handle, 0) == b"x"
+    until(lambda: newer.read_log(handle, 0) == b"x")
     newer.release(handle)
     newer.close()
     found = {path.name for path in (own_sshd.home / ".wherry-node" / "agents").iterdir()}

@@ -268,14 +268,15 @@ def test_a_clock_that_is_off(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> Non
     assert any("s ahead: times of runs will be off" in each for each in found.warnings)
 
 
-def test_forwarding_refused(own_sshd: Sshd) -> None:
+def test_forwarding_refused_the_agent_leads_to_the_server(own_sshd: Sshd) -> None:
+    """Seen by the sentence about what does not answer at the other end."""
     own_sshd.start({"AllowTcpForwarding": "no"})
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         server = f"http://127.0.0.1:{probe.getsockname()[1]}"
     kind, sentence = trouble(own_sshd.host(), server=server)
-    assert kind == "forwarding"
-    assert "refuses to forward a port, and from there" in sentence
+    assert kind == "tunnel"
+    assert "is forwarded to this server, but from there http://127.0.0.1:" in sentence
 
 
 def test_a_tunnel_that_leads_nowhere(sshd: Sshd) -> None:

@@ -140,6 +140,18 @@ def test_a_run_elsewhere_is_like_one_here(lab: Lab, tmp_path: Path) -> None:
     assert lab.sshd.logins() == 2  # when it was attached, and for all runs
 
 
+def test_a_machine_that_forwards_no_ports_has_its_agent_do_it(home: Home, own_sshd: Sshd) -> None:
+    own_sshd.start({"AllowTcpForwarding": "no", "AllowStreamLocalForwarding": "no"})
+    lab = Lab(home, own_sshd)
+    lab.attach()
+    run = lab.submit(TRAIN)
+    run.wait_for_completion()
+    assert f"server {lab.server['url']} " not in log_text(run)
+    assert run.get_metrics() == {"loss": 0.25}
+    assert "outputs/model.txt" in run.get_file_names()
+    assert ended_on(own_sshd) == []
+
+
 def whole(text: str) -> bool:
     """Nothing is missing and nothing is there twice."""
     lines = text.split("\n")

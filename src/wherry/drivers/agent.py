@@ -1,4 +1,4 @@
-"""The agent: what a server has running on a node, at the other end of one SSH session.
+"""The agent: what a server has running on a node, at the other end of one session.
 
 It does there what the local driver does here, and answers requests as they come, several at a time.
 Attempts are processes of their own: they go on when the agent ends, which it does with its input.
@@ -30,6 +30,7 @@ from . import frames, reaching
 from .base import Handle, Launch
 from .local import LocalDriver
 from .processes import identity
+from .streams import Streams
 
 _AT_ONCE = 16
 _LAST_WORDS_S = 10.0
@@ -59,6 +60,7 @@ class Agent:
         self._making = threading.Lock()
         self._drivers: Dict[str, LocalDriver] = {}
         self._programs: Dict[str, bytes] = {}
+        self.streams = Streams(self._send)
 
     def greet(self) -> None:
         self._send(
@@ -79,7 +81,10 @@ class Agent:
             try:
                 while True:
                     request, data = frames.read(lambda size: _exactly(stream, size))
-                    workers.submit(self._handle, request, data)
+                    if "stream" in request:
+                        self.streams.take(request, data)
+                    else:
+                        workers.submit(self._handle, request, data)
             except EOFError:
                 pass
             except frames.FrameError as error:
@@ -192,6 +197,11 @@ def _tell_server(agent: Agent, request: Mapping[str, Any], _data: bytes) -> Answ
     return {"file": str(file)}, b""
 
 
+def _listen(agent: Agent, request: Mapping[str, Any], _data: bytes) -> Answer:
+    """A port of this machine that leads to the server."""
+    return {"port": agent.streams.listen(int(request["port"]))}, b""
+
+
 def _last_server(agent: Agent, request: Mapping[str, Any], _data: bytes) -> Answer:
     try:
         return {"url": json.loads(_server_file(request).read_text())["url"]}, b""
@@ -261,6 +271,7 @@ _OPERATIONS: Mapping[str, Callable[[Agent, Mapping[str, Any], bytes], Answer]] =
     "look_around": _look_around,
     "tell_server": _tell_server,
     "last_server": _last_server,
+    "listen": _listen,
     "reach": _reach,
     "end_other": _end_other,
     "put": _put,

@@ -1,43 +1,13 @@
-"""Runs attempts on a machine that is reached by SSH, as the local driver does on this one."""
+"""Runs attempts on a machine that is reached by SSH."""
 
 from __future__ import annotations
 
-import hashlib
-import os
-import threading
-import weakref
-from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import suppress
-from functools import lru_cache
-from typing import Any, TypeVar
-
-from wherry.core.errors import TargetUnavailableError
-from wherry.core.lifecycle import ExitRecord, Observation, Phase
-from wherry.core.resources import Resources
-
-from . import agent_bundle, ssh_loop
-from .base import Handle, Health, Launch, Node, Reach
-from .local import rendered
-from .ssh_agent import START_S, Answer
-from .ssh_connection import CONNECT_S
+from . import ssh_connection
+from .agent_driver import ROOT, AgentDriver
 from .ssh_host import Host
 
-T = TypeVar("T")
 
-ROOT = f"{agent_bundle.HOME}/attempts"
-_OPEN_S = 2 * (CONNECT_S + START_S)
-_ANSWER_S = 30.0
-_START_S = 60.0
-_REFUSAL_S = 5.0
-
-
-class SshDriver:
-    """``root`` is the folder on the machine that holds the attempts, ``server`` the address of this
-    server as seen from here. All drivers of this process share one connection to a machine.
-
-    ``cpus``, ``memory_bytes`` and ``gpus`` say what the machine has instead of what is found there.
-    """
-
+class SshDriver(AgentDriver):
     def __init__(
         self,
         host: Host,
@@ -48,153 +18,12 @@ class SshDriver:
         memory_bytes: int | None = None,
         gpus: int | None = None,
     ) -> None:
-        self._host = host
-        self._root = root
-        self._limits = {"cpus": cpus, "memory_bytes": memory_bytes, "gpus": gpus}
-        lines = ssh_loop.lines
-        self._loop = lines.loop
-        self._shared = lines.hold(host, server)
-        self._close = weakref.finalize(self, lines.let_go, host, server)
-        self._close.atexit = False
-        self._inbox: _Inbox | None = None
-
-    def check(self) -> Health:
-        answer, _ = self._ask("check")
-        nodes = [
-            Node(each["name"], Resources(**each["resources"]), tuple(each["gpus"]))
-            for each in answer["nodes"]
-        ]
-        return Health(nodes=nodes, version=str(answer["version"]))
-
-    def refuse(self, resources: Resources, interpreter: str | None) -> str | None:
-        """A machine that cannot be asked now may well take it later."""
-        if not self._shared.line.connected:
-            return None
-        fields = {"resources": dict(resources.__dict__), "interpreter": interpreter}
-        try:
-            answer, _ = self._ask("refuse", fields, limit_s=_REFUSAL_S)
-        except TargetUnavailableError:
-            return None
-        refusal = answer["refusal"]
-        return refusal.replace("this machine", str(self._host)) if refusal else None
-
-    def reach(self, node: str = "") -> Reach:
-        link, file = self._do(self._shared.line.server_file(self._root))
-        return Reach(str(link.way), file, str(link.agent.hello["python"]))
-
-    def render(self, launch: Launch) -> str:
-        return rendered(launch, f"{self._root}/{launch.attempt_id}", str(self._host))
-
-    def submit(self, launch: Launch) -> Handle:
-        return Handle(str(self._ask_to_start("submit", launch)["handle"]))
-
-    def rescue(self, launch: Launch) -> bool:
-        return bool(self._ask_to_start("rescue", launch)["rescued"])
-
-    def observe(self, handles: Sequence[Handle]) -> Mapping[Handle, Observation]:
-        if not handles:
-            return {}
-        answer, _ = self._ask("observe", {"handles": list(handles)})
-        return dict(zip(handles, map(_observation, answer["seen"]), strict=True))
-
-    def cancel(self, handle: Handle, *, force: bool = False) -> None:
-        self._ask("cancel", {"handle": handle, "force": force})
-
-    def read_log(self, handle: Handle, offset: int, limit: int = 65536) -> bytes:
-        return self._ask("read_log", {"handle": handle, "offset": offset, "limit": limit})[1]
-
-    def release(self, handle: Handle) -> None:
-        self._ask("release", {"handle": handle}, limit_s=_START_S)
-
-    def inbox(self) -> int:
-        if self._inbox is None:
-            self._inbox = _Inbox()
-            self._shared.takers[self._root] = self._inbox.put
-        return self._inbox.reader
-
-    def reports(self) -> Sequence[Mapping[str, Any]]:
-        return self._inbox.take() if self._inbox is not None else []
-
-    def close(self) -> None:
-        """The connection, if nobody else has use for it; attempts go on."""
-        self._close()
-
-    def _ask_to_start(self, what: str, launch: Launch) -> dict[str, Any]:
-        """The program travels once, whatever the number of attempts that it starts."""
-        contents = {_digest(content): content for content in launch.program.values()}
-        fields, data = {"launch": _fields(launch)}, b"".join(launch.files.values())
-        answer, _ = self._ask(what, fields, data, _START_S)
-        for digest in answer.get("missing", ()):
-            self._ask("put", {"digest": digest}, contents[digest], _START_S)
-        if "missing" in answer:
-            answer, _ = self._ask(what, fields, data, _START_S)
-        return answer
-
-    def _ask(
-        self,
-        what: str,
-        fields: Mapping[str, Any] | None = None,
-        data: bytes = b"",
-        limit_s: float = _ANSWER_S,
-    ) -> Answer:
-        request = {"do": what, "root": self._root, "limits": self._limits, **(fields or {})}
-        return self._do(self._shared.line.ask(request, data, limit_s), limit_s)
-
-    def _do(self, work: Coroutine[Any, Any, T], limit_s: float = _ANSWER_S) -> T:
-        if not self._close.alive:
-            work.close()
-            raise TargetUnavailableError(f"the connection to {self._host} was closed")
-        return self._loop.run(work, limit_s * 2 + _OPEN_S)
-
-
-class _Inbox:
-    """What came over the line, and a descriptor that can be read when there is something."""
-
-    def __init__(self) -> None:
-        self.reader, self._writer = os.pipe()
-        os.set_blocking(self.reader, False)
-        os.set_blocking(self._writer, False)
-        self._reports: list[Mapping[str, Any]] = []
-        self._changing = threading.Lock()
-        weakref.finalize(self, _close, self.reader, self._writer)
-
-    def put(self, reports: list[Mapping[str, Any]]) -> None:
-        with self._changing:
-            self._reports += reports
-        with suppress(BlockingIOError):  # there is enough in it to wake anyone
-            os.write(self._writer, b"+")
-
-    def take(self) -> list[Mapping[str, Any]]:
-        with suppress(BlockingIOError):
-            os.read(self.reader, 4096)
-        with self._changing:
-            taken, self._reports = self._reports, []
-        return taken
-
-
-def _fields(launch: Launch) -> dict[str, Any]:
-    return {
-        "attempt_id": launch.attempt_id,
-        "argv": list(launch.argv),
-        "env": dict(launch.env),
-        "resources": dict(launch.resources.__dict__),
-        "files": [(name, len(content)) for name, content in launch.files.items()],
-        "program": {name: _digest(content) for name, content in launch.program.items()},
-        "nursery": list(launch.nursery),
-        "time_limit_s": launch.time_limit_s,
-    }
-
-
-def _observation(fields: Mapping[str, Any]) -> Observation:
-    exit = None if fields["exit"] is None else ExitRecord.parse(fields["exit"])
-    return Observation(Phase(fields["phase"]), exit, str(fields["detail"]))
-
-
-@lru_cache(maxsize=16)
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _close(*descriptors: int) -> None:
-    for descriptor in descriptors:
-        os.close(descriptor)
+        super().__init__(
+            host,
+            ssh_connection.connect,
+            root,
+            server,
+            cpus=cpus,
+            memory_bytes=memory_bytes,
+            gpus=gpus,
+        )

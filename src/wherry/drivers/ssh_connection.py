@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import re
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import asyncssh
@@ -15,9 +17,12 @@ import asyncssh
 from wherry.core.errors import TargetUnavailableError
 
 from . import ssh_config, ssh_keys
+from .places import CONNECT_S, RefusedError
 from .ssh_host import DEFAULT_PORT, Host
 
-CONNECT_S = 15.0
+# It tells every step of every connection, with the whole command.
+logging.getLogger("asyncssh").setLevel(logging.WARNING)
+
 _KEEPALIVE_S = 15
 _KEEPALIVES = 3
 
@@ -31,12 +36,60 @@ class Opened:
         self.jump_host_keys = tuple(keys[:-1])
         self._connections = connections
 
+    async def start(self, command: str) -> _Process:
+        with _told_as_os_error():
+            return _Process(await self.connection.create_process(command, encoding=None))
+
+    async def forward(self, port: int, address: str, to: int) -> int:
+        try:
+            listener = await self.connection.forward_remote_port("127.0.0.1", port, address, to)
+        except (asyncssh.ChannelListenError, asyncssh.Error) as error:
+            raise RefusedError(str(error)) from None
+        return int(listener.get_port())
+
     async def close(self) -> None:
         for connection in reversed(self._connections):
             connection.abort()
         for connection in reversed(self._connections):
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(connection.wait_closed(), 1.0)
+
+
+class _Process:
+    """As ``places.Process``."""
+
+    def __init__(self, process: asyncssh.SSHClientProcess[bytes]) -> None:
+        self._process = process
+
+    def write(self, data: bytes) -> None:
+        with _told_as_os_error():
+            self._process.stdin.write(data)
+
+    async def read_exactly(self, size: int) -> bytes:
+        with _told_as_os_error():
+            return await self._process.stdout.readexactly(size)
+
+    async def read_line(self) -> bytes:
+        with _told_as_os_error():
+            return await self._process.stdout.readline()
+
+    async def read_words(self) -> bytes:
+        with _told_as_os_error():
+            return await self._process.stderr.read(4096)
+
+    def close(self) -> None:
+        self._process.close()
+
+    async def wait_closed(self) -> None:
+        await self._process.wait_closed()
+
+
+@contextmanager
+def _told_as_os_error() -> Iterator[None]:
+    try:
+        yield
+    except asyncssh.Error as error:
+        raise ConnectionError(error.reason) from None
 
 
 async def connect(host: Host) -> Opened:

@@ -76,6 +76,10 @@ class Host:
             jump_host_keys=(),
         )
 
+    @property
+    def trial(self) -> str:
+        return f"ssh {self} /bin/sh -c true"
+
     def __str__(self) -> str:
         port = "" if self.port == DEFAULT_PORT else f":{self.port}"
         return f"{self.user}@{self.address}{port}" if self.user else f"{self.address}{port}"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from wherry.core.errors import TargetUnavailableError
 from wherry.core.resources import Resources
 
-from . import ssh_loop
-from .ssh import ROOT
-from .ssh_agent import LostError
+from . import agent_lines, ssh_connection
+from .agent_driver import ROOT
+from .agent_line import Line, Link
+from .agent_talk import LostError
+from .ssh_connection import Opened
 from .ssh_host import Host
-from .ssh_line import Line, Link
 
 LIMIT_S = 60.0
 _ANSWER_S = 30.0
@@ -44,15 +45,13 @@ def preflight(host: Host, root: str = ROOT, server: str = "") -> Findings:
     """Changes nothing there but the agent's files. Raises ``TargetUnavailableError``, with the kind
     of trouble as ``cause`` among its fields.
     """
-    return ssh_loop.lines.loop.run(_preflight(host, root, server), LIMIT_S)
+    return agent_lines.lines.loop.run(_preflight(host, root, server), LIMIT_S)
 
 
 async def _preflight(host: Host, root: str, server: str) -> Findings:
-    line = Line(host, server, lambda _root, _reports: None)
+    line = Line(host, server, lambda _root, _reports: None, ssh_connection.connect)
     try:
         link = await line.link()
-        if isinstance(link.way, TargetUnavailableError):
-            raise link.way
         if server:
             await _check_way(host, link)
         return await _findings(host, link, root)
@@ -81,10 +80,10 @@ async def _findings(host: Host, link: Link, root: str) -> Findings:
     around = await _ask(link, do="look_around", root=root)
     skew = float(around["time"]) - (asked_at + _now()) / 2
     _check_room(host, around)
-    hello = link.agent.hello
+    hello, opened = link.agent.hello, cast(Opened, link.opened)
     return Findings(
-        host_key=link.opened.host_key,
-        jump_host_keys=link.opened.jump_host_keys,
+        host_key=opened.host_key,
+        jump_host_keys=opened.jump_host_keys,
         hostname=str(hello["host"]),
         python=str(hello["python"]),
         version=str(hello["version"]),

@@ -1,10 +1,9 @@
-"""The one thread in which all SSH connections of this process live, and who shares which."""
+"""The one thread in which all lines of this process to agents live, and who shares which."""
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping
@@ -12,13 +11,10 @@ from typing import Any, TypeVar
 
 from wherry.core.errors import TargetUnavailableError
 
-from .ssh_host import Host
-from .ssh_line import Line
+from .agent_line import Line
+from .places import Connect, Place
 
 T = TypeVar("T")
-
-# It tells every step of every connection, with the whole command.
-logging.getLogger("asyncssh").setLevel(logging.WARNING)
 
 
 class Loop:
@@ -45,15 +41,15 @@ class Loop:
         with self._starting:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="ssh", daemon=True).start()
+                threading.Thread(target=self._loop.run_forever, name="agents", daemon=True).start()
             return self._loop
 
 
 class Shared:
     """A line and those who hold it: by root, who takes what runners hand over."""
 
-    def __init__(self, host: Host, server: str) -> None:
-        self.line = Line(host, server, self._take)
+    def __init__(self, place: Place, server: str, connect: Connect) -> None:
+        self.line = Line(place, server, self._take, connect)
         self.holders = 0
         self.takers: dict[str, Callable[[list[Mapping[str, Any]]], None]] = {}
 
@@ -68,28 +64,28 @@ class Lines:
 
     def __init__(self) -> None:
         self.loop = Loop()
-        self._shared: dict[tuple[Host, str], Shared] = {}
+        self._shared: dict[tuple[Place, str], Shared] = {}
         self._changing = threading.Lock()
 
-    def hold(self, host: Host, server: str) -> Shared:
+    def hold(self, place: Place, server: str, connect: Connect) -> Shared:
         with self._changing:
-            key = (host, server)
+            key = (place, server)
             if key not in self._shared:
-                self._shared[key] = Shared(host, server)
+                self._shared[key] = Shared(place, server, connect)
             self._shared[key].holders += 1
             return self._shared[key]
 
-    def let_go(self, host: Host, server: str) -> None:
+    def let_go(self, place: Place, server: str) -> None:
         """From any thread at any time, also by a collection while that thread holds a lock."""
-        self.loop.leave(self._let_go(host, server))
+        self.loop.leave(self._let_go(place, server))
 
-    async def _let_go(self, host: Host, server: str) -> None:
+    async def _let_go(self, place: Place, server: str) -> None:
         with self._changing:
-            shared = self._shared[host, server]
+            shared = self._shared[place, server]
             shared.holders -= 1
             if shared.holders:
                 return
-            del self._shared[host, server]
+            del self._shared[place, server]
         await shared.line.close()
 
 

@@ -9,16 +9,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-import asyncssh
-
 from wherry.core.errors import TargetUnavailableError
 from wherry.runner.connection import split_url
 
-from . import ssh_agent, ssh_connection
+from . import agent_talk
+from .agent_talk import Agent, Answer, LostError, Take
 from .base import unsent
-from .ssh_agent import Agent, Answer, LostError, Take
-from .ssh_connection import Opened
-from .ssh_host import Host
+from .places import Connect, Opened, Place, RefusedError
 
 log = logging.getLogger(__name__)
 
@@ -31,14 +28,14 @@ _REFUSALS = ("credentials", "host_key", "key")
 
 
 class Link:
-    """What is there as long as one connection lasts. ``way`` is where the server is, seen from the
-    node; or the reason why there is none.
+    """What is there as long as one connection lasts; ``way`` is where the server is, seen from the
+    node.
     """
 
     def __init__(self, opened: Opened, agent: Agent) -> None:
         self.opened = opened
         self.agent = agent
-        self.way: str | TargetUnavailableError = ""
+        self.way = ""
         self.server_files: dict[str, str] = {}
 
     async def tell_server(self, root: str) -> str:
@@ -55,12 +52,13 @@ class Link:
 
 
 class Line:
-    """Lives in the loop of ``ssh_loop``. While it is held, a lost connection is made again."""
+    """Lives in the loop of ``agent_lines``. While it is held, a lost connection is made again."""
 
-    def __init__(self, host: Host, server: str, take: Take) -> None:
-        self._host = host
+    def __init__(self, place: Place, server: str, take: Take, connect: Connect) -> None:
+        self._place = place
         self._server = server
         self._take = take
+        self._connect = connect
         self._link: Link | None = None
         self._opening: asyncio.Task[Link] | None = None
         self._keeping: asyncio.Task[None] | None = None
@@ -94,7 +92,7 @@ class Line:
 
     async def link(self) -> Link:
         if self._closed:
-            raise TargetUnavailableError(f"the connection to {self._host} was closed")
+            raise TargetUnavailableError(f"the connection to {self._place} was closed")
         if self._link is not None and self.connected:
             return self._link
         if self._opening is None:
@@ -106,8 +104,6 @@ class Line:
     async def server_file(self, root: str) -> tuple[Link, str]:
         self._roots.add(root)
         link = await self.link()
-        if isinstance(link.way, TargetUnavailableError):
-            raise link.way.with_traceback(None)
         try:
             return link, await link.tell_server(root)
         except (TimeoutError, LostError):
@@ -133,11 +129,11 @@ class Line:
             self._silent = link.agent.hello
             await link.close()
             raise TargetUnavailableError(
-                f"{self._host} has not answered for {limit_s:.0f} s", cause="silent"
+                f"{self._place} has not answered for {limit_s:.0f} s", cause="silent"
             ) from None
 
     def _lost(self) -> TargetUnavailableError:
-        return TargetUnavailableError(f"the connection to {self._host} was lost", cause="lost")
+        return TargetUnavailableError(f"the connection to {self._place} was lost", cause="lost")
 
     async def _open(self) -> Link:
         try:
@@ -159,9 +155,9 @@ class Line:
         if self._link is not None:
             await self._link.close()
             self._link = None
-        opened = await ssh_connection.connect(self._host)
+        opened = await self._connect(self._place)
         try:
-            agent = await ssh_agent.start(self._host, opened.connection, self._take)
+            agent = await agent_talk.start(self._place, opened, self._take)
             link = Link(opened, agent)
             await self._take_over(link)
         except BaseException:
@@ -177,33 +173,22 @@ class Line:
                 self._silent = None
             if self._server:
                 link.way = await self._way(link)
-                for root in self._roots if isinstance(link.way, str) else ():
+                for root in self._roots:
                     await link.tell_server(root)
         except (TimeoutError, LostError):
             raise self._lost() from None
 
-    async def _way(self, link: Link) -> str | TargetUnavailableError:
+    async def _way(self, link: Link) -> str:
         """A port of the node's own that leads here: the same as before, or else any."""
         _, address, port, base = split_url(self._server)
-        for wanted in (await self._last_port(link), 0):
-            with suppress(asyncssh.ChannelListenError, asyncssh.Error):
-                listener = await link.opened.connection.forward_remote_port(
-                    "127.0.0.1", wanted, address, port
-                )
-                return f"http://127.0.0.1:{listener.get_port()}{base}"
-        return await self._without_forward(link)
-
-    async def _without_forward(self, link: Link) -> str | TargetUnavailableError:
-        request = {"do": "reach", "url": self._server, "limit_s": _QUICK_S / 2}
-        answer, _ = await link.agent.ask(request, b"", _QUICK_S)
-        if answer["trouble"] is None:
-            return self._server
-        return TargetUnavailableError(
-            f"{self._host} refuses to forward a port, and from there {answer['trouble']}",
-            hint="set AllowTcpForwarding yes (or remote) in its sshd_config, or have this server "
-            "listen where the machine can reach it",
-            cause="forwarding",
-        )
+        last = await self._last_port(link)
+        for wanted in (last, 0):
+            with suppress(RefusedError):
+                found = await link.opened.forward(wanted, address, port)
+                return f"http://127.0.0.1:{found}{base}"
+        link.agent.streams.server = address, port
+        answer, _ = await link.agent.ask({"do": "listen", "port": last}, b"", _QUICK_S)
+        return f"http://127.0.0.1:{answer['port']}{base}"
 
     async def _last_port(self, link: Link) -> int:
         for root in sorted(self._roots):
@@ -218,9 +203,9 @@ class Line:
         """Runners on the node send what they have through this connection."""
         while self._link is not None:
             await self._link.agent.lost.wait()
-            log.warning("the connection to %s was lost", self._host)
+            log.warning("the connection to %s was lost", self._place)
             await self._reconnect()
-            log.warning("the connection to %s is there again", self._host)
+            log.warning("the connection to %s is there again", self._place)
 
     async def _reconnect(self) -> None:
         while True:

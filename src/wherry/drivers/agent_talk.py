@@ -12,13 +12,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-import asyncssh
-
 from wherry.core.errors import TargetUnavailableError, from_problem
 
 from . import agent_bundle, frames
 from .agent_start import NONE_FOUND, READY
-from .ssh_host import Host
+from .agent_streams import AgentStreams
+from .places import Opened, Place, Process
 
 log = logging.getLogger(__name__)
 
@@ -37,13 +36,14 @@ class LostError(Exception):
 class Agent:
     """``take`` is called with a root and what runners there handed over."""
 
-    def __init__(self, host: Host, process: asyncssh.SSHClientProcess[bytes], take: Take) -> None:
-        self._host = host
+    def __init__(self, place: Place, process: Process, take: Take) -> None:
+        self._place = place
         self._process = process
         self._take = take
         self._numbers = itertools.count()
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._words: deque[bytes] = deque(maxlen=20)
+        self.streams = AgentStreams(self._send)
         self._tasks = [asyncio.ensure_future(self._listen_to_words())]
         self.hello: dict[str, Any] = {}
         self.lost = asyncio.Event()
@@ -56,9 +56,11 @@ class Agent:
         answered = asyncio.get_running_loop().create_future()
         self._waiting[number] = answered
         try:
-            self._process.stdin.write(frames.pack({**fields, "id": number}, data))
+            self._process.write(frames.pack({**fields, "id": number}, data))
             answer, blob = await asyncio.wait_for(answered, limit_s)
-        except (BrokenPipeError, ConnectionError, asyncssh.Error):
+        except TimeoutError:  # which is an OSError, too
+            raise
+        except OSError:
             raise LostError from None
         finally:
             self._waiting.pop(number, None)
@@ -69,6 +71,7 @@ class Agent:
     def close(self) -> None:
         """Its input ends, and so does it."""
         self.lost.set()
+        self.streams.close()
         for task in self._tasks:
             task.cancel()
         self._process.close()
@@ -87,7 +90,7 @@ class Agent:
         return b"".join(self._words)[-_KEPT_WORDS:].decode("utf-8", "replace").strip()
 
     async def read(self, size: int) -> bytes:
-        return await self._process.stdout.readexactly(size)
+        return await self._process.read_exactly(size)
 
     async def read_frame(self) -> Answer:
         text, data = frames.sizes(await self.read(frames.HEAD_SIZE))
@@ -97,102 +100,107 @@ class Agent:
         """What the start says, behind whatever the login shell of that user prints."""
         read = 0
         while read < _NOISE:
-            line = await self._process.stdout.readline()
+            line = await self._process.read_line()
             read += len(line)
             if line.startswith(READY.encode()):
                 return frames.parse(line[len(READY) :])
             if line.startswith(NONE_FOUND.encode()):
-                raise _no_python(self._host, line[len(NONE_FOUND) :].decode("utf-8", "replace"))
+                raise _no_python(self._place, line[len(NONE_FOUND) :].decode("utf-8", "replace"))
             if not line:
-                raise _not_started(self._host, await self.words())
-        raise _not_started(self._host, "its shell prints without an end")
+                raise _not_started(self._place, await self.words())
+        raise _not_started(self._place, "its shell prints without an end")
 
     def send(self, data: bytes) -> None:
-        self._process.stdin.write(data)
+        self._process.write(data)
+
+    def _send(self, fields: Mapping[str, Any], data: bytes) -> None:
+        with suppress(OSError):  # whoever reads there finds out
+            self._process.write(frames.pack(fields, data))
 
     def _named(self, error: Exception) -> Exception:
         """With the machine in front: the agent speaks of itself."""
         if isinstance(error, TargetUnavailableError):
-            error.message = f"{self._host}: {error.message}"
+            error.message = f"{self._place}: {error.message}"
         return error
 
     async def _listen(self) -> None:
         try:
             while True:
                 fields, data = await self.read_frame()
+                if "stream" in fields:
+                    self.streams.take(fields, data)
+                    continue
                 if "reports" in fields:
                     self._take(str(fields["root"]), fields["reports"])
                     continue
                 answered = self._waiting.get(fields["id"])
                 if answered is not None and not answered.done():
                     answered.set_result((fields, data))
-        except (asyncio.IncompleteReadError, asyncssh.Error, OSError, ValueError, KeyError):
+        except (EOFError, OSError, ValueError, KeyError):
             self.close()
         except frames.FrameError as error:
-            log.warning("%s: %s", self._host, error)
+            log.warning("%s: %s", self._place, error)
             self.close()
 
     async def _listen_to_words(self) -> None:
-        with suppress(asyncssh.Error, OSError, ValueError):
-            while line := await self._process.stderr.read(4096):
-                self._words.append(line)
+        with suppress(OSError, ValueError, EOFError):
+            while words := await self._process.read_words():
+                self._words.append(words)
 
 
-async def start(host: Host, connection: asyncssh.SSHClientConnection, take: Take) -> Agent:
+async def start(place: Place, opened: Opened, take: Take) -> Agent:
     """Installs it where it is not there in this version, and starts it."""
     try:
-        return await asyncio.wait_for(_start(host, connection, take), START_S)
+        return await asyncio.wait_for(_start(place, opened, take), START_S)
     except TimeoutError:
-        raise _not_started(host, f"it took more than {START_S:.0f} s") from None
-    except (asyncssh.Error, frames.FrameError, OSError) as error:
-        raise _not_started(host, str(error) or type(error).__name__) from None
+        raise _not_started(place, f"it took more than {START_S:.0f} s") from None
+    except (frames.FrameError, OSError) as error:
+        raise _not_started(place, str(error) or type(error).__name__) from None
 
 
-async def _start(host: Host, connection: asyncssh.SSHClientConnection, take: Take) -> Agent:
-    command = agent_bundle.command(host.python)
-    process = await connection.create_process(command, encoding=None)
-    agent = Agent(host, process, take)
+async def _start(place: Place, opened: Opened, take: Take) -> Agent:
+    agent = Agent(place, await opened.start(agent_bundle.command(place.python)), take)
     try:
-        said = _on_linux(host, await agent.ready_line())
+        said = _on_linux(place, await agent.ready_line())
         if not said.get("have"):
             archive = agent_bundle.archive()
             agent.send(b"%d\n" % len(archive) + archive)
-        agent.begin(await _greeting(host, agent))
-    except asyncio.IncompleteReadError:
+        agent.begin(await _greeting(place, agent))
+    except EOFError:
         words = await agent.words()
         agent.close()
-        raise _not_started(host, words or "it ended at once") from None
+        raise _not_started(place, words or "it ended at once") from None
     except BaseException:
         agent.close()
         raise
     return agent
 
 
-def _on_linux(host: Host, said: dict[str, Any]) -> dict[str, Any]:
+def _on_linux(place: Place, said: dict[str, Any]) -> dict[str, Any]:
     if said.get("platform") != "linux":
-        raise _not_started(host, f"it runs {said.get('platform')}, and nodes are Linux")
+        raise _not_started(place, f"it runs {said.get('platform')}, and nodes are Linux")
     return said
 
 
-async def _greeting(host: Host, agent: Agent) -> dict[str, Any]:
+async def _greeting(place: Place, agent: Agent) -> dict[str, Any]:
     """The first frame; or a line that says why there is none."""
     head = await agent.read(1)
     if head == b"\n":
-        raise _no_room(host, await agent.ready_line())
+        raise _no_room(place, await agent.ready_line())
     text, data = frames.sizes(head + await agent.read(frames.HEAD_SIZE - 1))
     hello = json.loads(await agent.read(text + data))
     if hello.get("protocol") != frames.PROTOCOL:
-        raise _not_started(host, f"its protocol is {hello.get('protocol')}")
+        raise _not_started(place, f"its protocol is {hello.get('protocol')}")
     return dict(hello)
 
 
-def _no_python(host: Host, found: str) -> TargetUnavailableError:
+def _no_python(place: Place, found: str) -> TargetUnavailableError:
     only = " ".join(found.split()).strip(" ;")
-    problem = f"{host} has no Python 3.8 or later"
+    problem = f"{place} has no Python 3.8 or later"
     if only:
         problem += f"; found only: {only}"
-    elif host.python:
-        problem = f"{host}: {host.python} is no Python 3.8 or later"
+    elif place.python:
+        problem = f"{place}: {place.python} is no Python 3.8 or later"
     return TargetUnavailableError(
         problem,
         hint="install one there, or give the path of one as python",
@@ -200,18 +208,18 @@ def _no_python(host: Host, found: str) -> TargetUnavailableError:
     )
 
 
-def _no_room(host: Host, said: Mapping[str, Any]) -> TargetUnavailableError:
+def _no_room(place: Place, said: Mapping[str, Any]) -> TargetUnavailableError:
     full = said.get("number") in (errno.ENOSPC, errno.EDQUOT)
     return TargetUnavailableError(
-        f"{host}: {said.get('home')} cannot be written: {said.get('error')}",
+        f"{place}: {said.get('home')} cannot be written: {said.get('error')}",
         hint="make room on that disk" if full else "the user's home there must be writable",
         cause="disk_full" if full else "home",
     )
 
 
-def _not_started(host: Host, why: str) -> TargetUnavailableError:
+def _not_started(place: Place, why: str) -> TargetUnavailableError:
     return TargetUnavailableError(
-        f"nothing can be started on {host}: {why or 'its shell ended at once'}",
-        hint=f"try: ssh {host} /bin/sh -c true",
+        f"nothing can be started on {place}: {why or 'its shell ended at once'}",
+        hint=f"try: {place.trial}",
         cause="shell",
     )
