@@ -15,6 +15,7 @@ import pytest
 from tests.builds.channel import CondaChannel
 from tests.builds.index import Index
 from tests.builds.test_pypi import run_in, versions
+from tests.builds.test_wheels import Shelf
 from wherry.builds import BuildError, channels, conda, prepare
 from wherry.builds.conda_names import requirement
 
@@ -94,6 +95,19 @@ def test_the_pip_section_keeps_what_conda_brought(
     assert run_in(made, "import onlypip, wherry_below; print(wherry_below.VALUE)") == "1"
     assert versions(made) == {"onlypip": "1.0"}
     assert made.notices == []
+
+
+def test_the_pip_section_may_have_a_wheel_of_the_workspace(
+    channel: CondaChannel, root: str
+) -> None:
+    shelf = Shelf()
+    mine = shelf.add("mine", "1.0", source="WORD = 'kept'")
+    wanted = spec("python=3", "wherry-below", {"pip": [mine]}, channel=channel.url)
+    made = prepare(wanted, root, fetch=shelf.fetch)
+    assert run_in(made, "import mine, wherry_below; print(mine.WORD)") == "kept"
+    assert made.lock is not None
+    assert made.lock["pypi"][0]["url"] == mine
+    assert root not in made.lock["pylock"]
 
 
 def test_packages_may_set_variables(channel: CondaChannel, root: str) -> None:

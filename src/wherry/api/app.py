@@ -35,6 +35,7 @@ from . import (
     snapshots,
     tracking,
     view,
+    wheels,
     workspaces,
 )
 from .deps import too_large
@@ -76,7 +77,7 @@ def create_app(plane: Plane, *, reconcile: bool = True) -> FastAPI:
     app.state.uploads = CapacityLimiter(_UPLOADS)
     app.state.stopping = threading.Event()
     problems.install(app)
-    for module in (server, sites, workspaces, computes, environments, runs):
+    for module in (server, sites, workspaces, computes, environments, wheels, runs):
         app.include_router(module.router)
     for module in (files, snapshots, tracking):
         app.include_router(module.router)

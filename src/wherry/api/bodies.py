@@ -100,6 +100,13 @@ class LabelledVersion(Body):
     version: Key
 
 
+class NewWheel(Body):
+    name: Key
+    digest: Key
+    size: Annotated[int, Field(ge=0, le=2**60)]
+    exist_ok: bool = False
+
+
 class NewSite(Body):
     kind: Str
     config: dict[str, Any]

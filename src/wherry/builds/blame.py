@@ -12,6 +12,7 @@ from wherry.builds.redacting import without_secrets
 _UNREACHABLE = re.compile(r"Failed to fetch: `?(\S+?)`?$", re.MULTILINE)
 _UNBUILT = re.compile(r"Failed to build `([^`]+)`")
 _UNREADABLE = "Couldn't parse requirement"
+_WHEEL = re.compile(r"/([A-Za-z0-9_.]+)-[^/]+\.whl")
 _LAST_LINES = 15
 
 
@@ -100,9 +101,14 @@ def blamed(recipe: Recipe, output: str) -> List[str]:
 
 
 def _asked(recipe: Recipe) -> Dict[str, str]:
-    """Each requirement with its package's name, empty for an address."""
-    pip = {each: name_of(each) for each in recipe.pip}
+    """Each requirement with its package's name, which a wheel's address ends with."""
+    pip = {each: name_of(each) or _wheel_name(each) for each in recipe.pip}
     return {**{each: conda_parts(each)[0] for each in recipe.conda}, **pip}
+
+
+def _wheel_name(address: str) -> str:
+    found = _WHEEL.search(address)
+    return name_of(found[1]) if found else ""
 
 
 def _mentions(output: str, word: str) -> bool:

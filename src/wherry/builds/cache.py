@@ -5,7 +5,7 @@ environments/KEY/         one environment; finished when it holds environment.js
 locks/KEY.lock, .use      who builds it, who uses it; .says is the builder's latest sentence
 work/KEY/                 what a build needs on the way; of no use to anyone else
 trash/                    on its way out
-uv/, conda/               downloads, shared by all builds, linked into environments
+uv/, conda/, wheels/      downloads, shared by all builds, linked into environments
 pythons/, tools/          interpreters and programs that were fetched
 """
 

@@ -11,7 +11,7 @@ from wherry.builds.cache import Cache
 from wherry.builds.talk import Talk
 from wherry.builds.use import Use
 
-SHARED = ("uv", "conda")
+SHARED = ("uv", "conda", "wheels")
 _MARK = "downloads"
 
 

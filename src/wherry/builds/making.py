@@ -27,6 +27,7 @@ from wherry.builds.recipe import Recipe, conda_parts, name_of, parse
 from wherry.builds.redacting import lock_without_secrets, scrub
 from wherry.builds.talk import Talk
 from wherry.builds.uv import fetch_python, find_uv, variables
+from wherry.builds.wheels import Fetch, Wheels
 
 Lock = Dict[str, Any]
 _OLDEST = (3, 8)  # in which Wherry's own modules run
@@ -41,12 +42,13 @@ def make(
     talk: Talk,
     uv: Optional[str],
     limit: Optional[int] = None,
+    fetch: Optional[Fetch] = None,
 ) -> Prepared:
     """Builds it, or waits for whoever does."""
     try:
         cache.make_folders()
         with claim(cache.path("locks"), key, recipe.name, talk):
-            found = find(cache, key, recipe) or _Maker(recipe, key, cache, talk, uv).make()
+            found = find(cache, key, recipe) or _Maker(recipe, key, cache, talk, uv, fetch).make()
     except OSError as error:
         raise from_os(error, cache) or BuildError(
             f"{recipe.name} could not be made in {cache.root}: {error.strerror or error}"
@@ -58,7 +60,13 @@ def make(
 
 class _Maker:
     def __init__(
-        self, recipe: Recipe, key: str, cache: Cache, talk: Talk, uv: Optional[str]
+        self,
+        recipe: Recipe,
+        key: str,
+        cache: Cache,
+        talk: Talk,
+        uv: Optional[str],
+        fetch: Optional[Fetch],
     ) -> None:
         if recipe.lock and not recipe.options:  # a lock alone knows where its packages came from
             recipe = recipe._replace(options=tuple(recipe.lock.get("options") or ()))
@@ -68,6 +76,7 @@ class _Maker:
         self._talk = talk
         self._work = cache.path("work", key)
         self._uv = find_uv(cache, talk, uv)
+        self._wheels = Wheels(cache, talk, recipe.name, fetch)
         for notice in recipe.notices:
             talk.log(f"notice: {notice}\n".encode())
 
@@ -117,7 +126,7 @@ class _Maker:
             f"the lock was written on {lock['platform']} for Python {lock['python']}: the same"
             f" versions are installed, from other files"
         )
-        pins = [f"{each['name']}=={each['version']}" for each in lock["pypi"]]
+        pins = [_pinned(each) for each in lock["pypi"]]
         pylock = self._pypi(self._recipe).resolve(pins, interpreter.path)
         return interpreter, self._lock(interpreter, pylock)
 
@@ -215,7 +224,7 @@ class _Maker:
             self._cache.discard(prefix)
             try:
                 python = self._fill(prefix, interpreter, lock)
-                scrub(prefix)
+                scrub(prefix, self._wheels.shown)
             except BaseException:
                 self._cache.discard(prefix)
                 raise
@@ -258,7 +267,7 @@ class _Maker:
     # With what.
 
     def _pypi(self, recipe: Recipe) -> PyPI:
-        return PyPI(self._uv, self._cache, self._talk, recipe, self._work)
+        return PyPI(self._uv, self._cache, self._talk, recipe, self._work, self._wheels)
 
     def _conda(self) -> Conda:
         tool = parse(TOOL)
@@ -279,6 +288,13 @@ class _Maker:
         if notice:
             self._talk.notice(notice)
         return chosen
+
+
+def _pinned(package: Dict[str, Any]) -> str:
+    """What an index has by version, and what an address has by that."""
+    if package.get("url"):
+        return f"{package['name']} @ {package['url']}"
+    return f"{package['name']}=={package['version']}"
 
 
 def _new_enough(recipe: Recipe, talk: Talk) -> Recipe:

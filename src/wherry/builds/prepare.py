@@ -23,11 +23,13 @@ def prepare(
     uv: Optional[str] = None,
     folder: Optional[str] = None,
     limit: Optional[int] = None,
+    fetch: Optional[Callable[[str, str], object]] = None,
 ) -> Prepared:
     """The environment, ready; raises ``BuildError``.
 
     ``folder`` is where files named in the pip section are looked for, ``uv`` the program to use if
     there is one at hand, ``limit`` what the cache may hold in bytes once this build is in it.
+    ``fetch`` writes the content of a workspace's wheel, known by its digest, to a path.
     """
     python = spec.get("python")
     if isinstance(python, dict) and python.get("user_managed"):
@@ -41,7 +43,7 @@ def prepare(
     from wherry.builds.making import make
 
     talk = Talk(log, progress, canceled)
-    return make(recipe, key, cache, talk, uv, limit)
+    return make(recipe, key, cache, talk, uv, limit, fetch)
 
 
 def _user_managed(python: Dict[str, Any], spec: Dict[str, Any]) -> Prepared:

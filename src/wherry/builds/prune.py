@@ -137,6 +137,11 @@ def _forget(cache: Cache) -> None:
         if _leads_nowhere(path, there):
             with contextlib.suppress(FileNotFoundError):  # another one prunes, too
                 os.unlink(path)
+    for name in _list(cache.path("wheels")):
+        path = cache.path("wheels", name)
+        if name.endswith(".part") and _unchanged(path):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
     for name in _list(cache.path("trash")):
         shutil.rmtree(cache.path("trash", name), ignore_errors=True)
     for name in _list(cache.path("work")):
@@ -150,6 +155,11 @@ def _leads_nowhere(path: str, there: Set[str]) -> bool:
     """One that is not whole yet has some time to become so."""
     if path.endswith(".json"):
         return (read_json(path) or {}).get("environment") not in there
+    return _unchanged(path)
+
+
+def _unchanged(path: str) -> bool:
+    """For so long that nobody writes it any more."""
     try:
         return time.time() - os.stat(path).st_mtime > _WRITTEN_S
     except OSError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from typing import Any, Callable, Dict, List, Sequence
 
 from wherry.builds.blame import uninstalled, unresolved
@@ -16,9 +17,11 @@ from wherry.builds.pip_options import for_uv
 from wherry.builds.recipe import Recipe, name_of
 from wherry.builds.talk import Talk
 from wherry.builds.uv import variables
+from wherry.builds.wheels import Wheels
 
 Package = Dict[str, Any]
 _KEY = re.compile(r'^(name|version) = "([^"]*)"$', re.MULTILINE)
+_ARCHIVE = re.compile(r'^archive = \{ url = "([^"]+)"', re.MULTILINE)
 _SHA256 = re.compile(r'sha256 = "([0-9a-f]{64})"')
 _NO_DATE = re.compile(r"`(\S+)` is missing an upload date")
 
@@ -26,12 +29,15 @@ _NO_DATE = re.compile(r"`(\S+)` is missing an upload date")
 class PyPI:
     """uv with one recipe's options, an interpreter and a folder for its files."""
 
-    def __init__(self, uv: str, cache: Cache, talk: Talk, recipe: Recipe, work: str) -> None:
+    def __init__(
+        self, uv: str, cache: Cache, talk: Talk, recipe: Recipe, work: str, wheels: Wheels
+    ) -> None:
         self._uv = uv
         self._cache = cache
         self._talk = talk
         self._recipe = recipe
         self._work = work
+        self._wheels = wheels
         self._options = for_uv(recipe.options)
         for word in self._options.unknown:
             talk.log(f"pip's option {word} means nothing here\n".encode())
@@ -49,14 +55,15 @@ class PyPI:
         if done.code != 0:
             raise unresolved(self._recipe, done.output)
         with open(locked, encoding="utf-8") as file:
-            return file.read()
+            return self._wheels.to_keep(file.read())
 
     def install(self, pylock: str, python: str) -> None:
         """Exactly these files: uv checks their hashes."""
         if not pylock:
             return
         packages = _count(len(listed(pylock)), "package")
-        words = [*_into(python), "--no-deps", "-r", self._write("pylock.toml", [pylock])]
+        there = self._wheels.to_install(pylock)
+        words = [*_into(python), "--no-deps", "-r", self._write("pylock.toml", [there])]
         self._talk.say(f"downloading {packages}")
         done = self._run("install", words, _Downloads(self._talk, packages).heard)
         if done.code != 0:
@@ -87,7 +94,8 @@ class PyPI:
         """The last word is the file."""
         as_of = self._recipe.as_of
         dated = ["--exclude-newer", cutoff(as_of)] if as_of else []
-        return [*dated, self._write("requirements.in", requirements)]
+        there = [self._wheels.required(each) for each in requirements]
+        return [*dated, self._write("requirements.in", there)]
 
     def _installed(self, python: str) -> List[str]:
         """What an interpreter already has, one requirement each."""
@@ -120,7 +128,7 @@ class PyPI:
         done = run(command, self._talk, self._variables(), heard, stdout=stdout)
         if done.code != 0:
             check_space(done.output, self._cache)
-        return done
+        return replace(done, output=self._wheels.shown(done.output))
 
     def _variables(self) -> Dict[str, str]:
         return {**variables(self._cache), **self._options.variables}
@@ -191,13 +199,13 @@ def listed(pylock: str) -> List[Package]:
     packages: List[Package] = []
     for block in pylock.split("[[packages]]")[1:]:
         keys = dict(_KEY.findall(block))
-        packages.append(
-            {
-                "name": keys["name"],
-                "version": keys.get("version"),
-                "hashes": [f"sha256:{each}" for each in _SHA256.findall(block)],
-            }
-        )
+        package = {
+            "name": keys["name"],
+            "version": keys.get("version"),
+            "hashes": [f"sha256:{each}" for each in _SHA256.findall(block)],
+        }
+        address = _ARCHIVE.search(block)
+        packages.append({**package, "url": address[1]} if address else package)
     return packages
 
 

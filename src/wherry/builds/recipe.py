@@ -166,8 +166,8 @@ def _words(text: str) -> List[str]:
 def _path_refused(text: str, name: str) -> BuildError:
     return BuildError(
         f"{name} asks for {text!r}: environments are shared between runs and cannot hold a path",
-        hint="the source directory is on the script's path; for a package of your own, give the"
-        " address of a wheel",
+        hint="the source directory is on the script's path; a wheel of your own goes to"
+        " the workspace (wherry environment add-wheel FILE), and its address here",
     )
 
 

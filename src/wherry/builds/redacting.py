@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from typing import Any, Dict, Match
+from typing import Any, Callable, Dict, Match
 
 _LOGIN = re.compile(r"://[^/@\s\"]*@")
 _TOKEN = re.compile(r"(://[^/\s\"]+)/t/[^/\s\"]+")  # as conda's servers take them
@@ -29,17 +29,20 @@ def lock_without_secrets(lock: Dict[str, Any]) -> Dict[str, Any]:
     return {name: _clean(value) for name, value in lock.items()}
 
 
-def scrub(prefix: str) -> None:
-    """Each package that came from an address has it on record, as it was asked for."""
+def scrub(prefix: str, shown: Callable[[str], str]) -> None:
+    """Each package that came from an address has it on record, as it was asked for.
+
+    ``shown`` tells of a wheel where it is kept, not where it lay.
+    """
     pattern = "lib/python*/site-packages/*.dist-info/direct_url.json"
     for path in glob.glob(os.path.join(glob.escape(prefix), pattern)):
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             text = file.read()
-        shown = without_secrets(text)
-        if shown != text:
+        kept = shown(without_secrets(text))
+        if kept != text:
             os.unlink(path)  # it may be linked to from elsewhere
             with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-                file.write(shown)
+                file.write(kept)
 
 
 def _clean(value: Any) -> Any:

@@ -11,6 +11,7 @@ from .command import Group, completing, pass_session, whole_number_option
 from .duration import show_time
 from .ending import Usage
 from .environment_build import build, lock, prune
+from .environment_wheel import add_wheel, list_wheels
 from .options import Existing
 from .output import emit
 from .run_view import pairs as shown_pairs
@@ -39,7 +40,7 @@ def environment() -> None:
     """
 
 
-for _command in (build, lock, prune):
+for _command in (build, lock, prune, add_wheel, list_wheels):
     environment.add_command(_command)
 
 

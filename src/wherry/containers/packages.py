@@ -52,14 +52,25 @@ class Workshop:
         self._read = 0
 
     def fill(
-        self, spec: Mapping[str, Any], library: str, uv: str, variables: Mapping[str, str]
+        self,
+        spec: Mapping[str, Any],
+        library: str,
+        uv: str,
+        variables: Mapping[str, str],
+        wheels: Mapping[str, str],
     ) -> None:
-        """``library`` is where our own modules are, ``variables`` are the node's."""
+        """``library`` is where our own modules are, ``variables`` are the node's.
+
+        ``wheels`` are files that the specification names by their digests.
+        """
         shutil.rmtree(self.path, ignore_errors=True)
         os.makedirs(f"{self.path}/wherry/builds", mode=0o700)
         for path in glob.glob(f"{glob.escape(library)}/wherry/builds/*.py"):
             shutil.copy(path, f"{self.path}/wherry/builds/")
         _link(uv, f"{self.path}/uv")
+        os.mkdir(f"{self.path}/wheels")
+        for digest, path in wheels.items():
+            _link(path, f"{self.path}/wheels/{digest}")
         asked = {name: spec[name] for name in ("name", "version", "python") if spec.get(name)}
         self._write("spec.json", json.dumps(asked))
         self._write("settings", "".join(self._settings(variables)))

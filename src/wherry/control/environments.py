@@ -24,7 +24,7 @@ from wherry.core.nearest import suggest
 from wherry.core.records import Environment, Workspace
 from wherry.store import environment_labels, environments, snapshots, workspaces
 
-from . import curated, sealing
+from . import curated, sealing, wheels
 from .plane import Plane
 
 
@@ -170,6 +170,7 @@ def _row(
     spec: dict[str, Any],
     fields: Mapping[str, Any],
 ) -> dict[str, Any]:
+    wheels.check_there(connection, workspace, spec)
     context = (spec.get("docker") or {}).get("context")
     if context and not snapshots.has(connection, workspace.id, context, lock=True):
         raise NotFoundError(

@@ -7,7 +7,7 @@ import logging
 import threading
 from datetime import timedelta
 
-from wherry.store import files, snapshots
+from wherry.store import files, snapshots, wheels
 
 from .plane import Plane
 
@@ -25,7 +25,7 @@ def collect(plane: Plane, *, spared: timedelta = SPARED) -> int:
     with plane.write() as connection:
         snapshots.remove_unused(connection, before)
     with plane.database.read() as connection:
-        used = files.digests(connection)
+        used = files.digests(connection) | wheels.digests(connection)
         kept = snapshots.every_id(connection)
     used |= kept
     for snapshot_id in kept:

@@ -26,7 +26,7 @@ from wherry.drivers.base import Preflight, Remote
 from wherry.drivers.fleet import Fleet
 from wherry.store import computes, run_records, runs, snapshots, workspaces
 
-from . import compute_checks, environments, launch, sealing
+from . import compute_checks, environments, launch, sealing, wheels
 from . import snapshots as trees
 from .plane import Plane
 
@@ -45,6 +45,7 @@ def submit(
         if known is not None:
             return known, False
         check_snapshots(connection, workspace, spec)
+        wheels.check_there(connection, workspace, spec.environment.specification)
         if problem is not None:
             raise problem
         check_present(connection, workspace, spec.target)

@@ -16,7 +16,7 @@ from wherry.core.specs import RunSpec
 from wherry.core.targets import key
 from wherry.store import run_labels, runs, workspaces
 
-from . import environments
+from . import environments, wheels
 from .plane import Plane
 from .submit import (
     check,
@@ -79,6 +79,8 @@ def _store(
         contexts = {context_of(spec) for spec in specs} - {None}
         for snapshot_id in {spec.snapshot_id for spec in specs} | contexts:
             check_snapshot(connection, workspace, str(snapshot_id))
+        asked = (spec.environment.specification for spec in specs)
+        wheels.check_there(connection, workspace, *asked)
         for target in sorted({spec.target for spec in specs}):
             check_present(connection, workspace, target)
         known = runs.with_keys(connection, workspace.id, keys)

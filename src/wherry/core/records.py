@@ -53,6 +53,18 @@ class Environment(Record):
 
 
 @dataclass(frozen=True)
+class Wheel(Record):
+    """A wheel that a workspace keeps. ``address`` stands for it in an environment's packages."""
+
+    name: str
+    digest: str
+    size: int
+    address: str
+    created_by: str
+    created_at: datetime
+
+
+@dataclass(frozen=True)
 class Run(Record):
     """A run as anyone may see it. ``status`` is the shown one: it may be ``CancelRequested``."""
 

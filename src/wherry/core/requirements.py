@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Iterable, List, NamedTuple, Optional
 
+from .wheels import SCHEME, is_misspelt
+
 # Text, compiled by those who use it: others load this module, too.
 _CONDA = r"(?a:(?:[\w.+:/-]+::)?(?P<name>[A-Za-z0-9_][\w.+-]*)\s*(?:$|[=<>!~\s*\[].*))"
 _PIP = (
@@ -47,8 +49,15 @@ def conda_problem(line: object) -> Optional[Problem]:
 
 def pip_problem(line: object) -> Optional[Problem]:
     problem = _not_a_line(line)
-    if problem is not None or not isinstance(line, str) or is_option(line) or is_place(line):
+    if problem is not None or not isinstance(line, str):
         return problem
+    if SCHEME in line and is_misspelt(line):
+        return Problem(
+            f"{line!r} has an address under which no workspace keeps a wheel",
+            "write it as Environment.add_private_pip_wheel gave it",
+        )
+    if is_option(line) or is_place(line):
+        return None
     found = re.fullmatch(_PIP, line)
     if found and (found.group("rest") or "").lstrip()[:1] in ("", ";", "@", "(", *"=~!<>-"):
         return None

@@ -194,17 +194,19 @@ class _Attempt:
 
     def _make_ready(self) -> None:
         """The environment, found or made."""
-        ready = make_ready(self._manifest, self._folder, self._courier.say, self._signals)
+        ready = make_ready(
+            self._manifest, self._folder, self._courier.say, self._signals, self._fetch_wheel_here
+        )
         if ready is None:
             raise CanceledError
         self._ready = ready
 
     def _prepare_box(self) -> None:
         """The image of the container that the command runs in, found or made."""
-        from .container import Box
+        from .container import Box, Fetching
 
-        say, fetch = self._courier.say, self._fetch_context
-        self._box = Box(self._folder, self._manifest, say, fetch, self._ranks)
+        fetching = Fetching(self._fetch_context, self._fetch_wheel)
+        self._box = Box(self._folder, self._manifest, self._courier.say, fetching, self._ranks)
         self._box.prepare(self._signals)
 
     def _meet(self, ranks: Ranks) -> None:
@@ -235,6 +237,20 @@ class _Attempt:
         shipper = _shipper(self._manifest)  # the courier has the other one
         _fetch(shipper, snapshot_id, lambda pieces: unpack(pieces, folder))
         shipper.close()
+
+    def _fetch_wheel_here(self, digest: str, path: str) -> None:
+        """In the main thread, where a signal ends all waiting."""
+        self._signals.on_ask = _raise_canceled
+        try:
+            self._fetch_wheel(digest, path)
+        finally:
+            self._signals.on_ask = None
+
+    def _fetch_wheel(self, digest: str, path: str) -> None:
+        from .wheels import WheelFetcher
+
+        run_id = str(self._manifest["run_id"])
+        WheelFetcher(lambda: _shipper(self._manifest), run_id, self._signals).fetch(digest, path)
 
     def _beating(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         """Signs of life during a fetch that takes its time."""

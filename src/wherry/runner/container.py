@@ -14,6 +14,7 @@ from wherry.builds.downloads import SHARED, using_downloads
 from wherry.builds.redacting import without_secrets
 from wherry.builds.talk import Talk
 from wherry.builds.uv import find_uv
+from wherry.builds.wheels import Wheels, named_in
 from wherry.containers import gpus, note
 from wherry.containers.container import NO_PROGRAM, Container, remove_all, status_of
 from wherry.containers.context import Context
@@ -46,10 +47,22 @@ _TROUBLE = (ContainerError, EngineError)
 _CANNOT_HOLD = "cgroup|cpuset|controller|memory limit|memory\\.max|CPUs are not available"
 
 
+class Fetching:
+    """What the server has for an image: ``context`` unpacks a snapshot into a folder, ``wheel``
+    writes the content of a digest to a path.
+    """
+
+    def __init__(
+        self, context: Callable[[str, str], None], wheel: Callable[[str, str], None]
+    ) -> None:
+        self.context = context
+        self.wheel = wheel
+
+
 class Box:
     """The container of one attempt: its engine, its image, its start.
 
-    ``say`` tells how far the image is, ``fetch`` unpacks a snapshot into a folder.
+    ``say`` tells how far the image is.
     """
 
     def __init__(
@@ -57,14 +70,14 @@ class Box:
         folder: Folder,
         manifest: Mapping[str, Any],
         say: Callable[[str], None],
-        fetch: Callable[[str, str], None],
+        fetching: Fetching,
         ranks: Optional[Ranks] = None,
     ) -> None:
         self._ranks = ranks
         self._folder = folder
         self._manifest = manifest
         self._say = say
-        self._fetch = fetch
+        self._fetching = fetching
         self._spec: Dict[str, Any] = manifest["environment"]
         self._docker: Dict[str, Any] = self._spec["docker"]
         self._packages = to_be_made(manifest)
@@ -178,15 +191,23 @@ class Box:
         """Downloads are shared where files that the container writes are this user's."""
         note.write(self._folder.path, container)
         library = os.path.abspath(__file__).rpartition("/wherry/runner/")[0]
+        talk = Talk(self._log.write, self._say, None)
         try:
-            uv = find_uv(cache, Talk(self._log.write, self._say, None))
+            uv = find_uv(cache, talk)
+            wheels = self._wheels(cache, talk)
         except BuildError as error:
             raise ContainerError(error.text()) from None
         ours = self._engine.rootless or os.getuid() == 0
         downloads = {name: cache.path(name) for name in SHARED} if ours else {}
         workshop = Workshop(f"{self._folder.path}/workshop", downloads)
-        workshop.fill(self._spec, library, uv, os.environ)
+        workshop.fill(self._spec, library, uv, os.environ, wheels)
         return workshop
+
+    def _wheels(self, cache: Cache, talk: Talk) -> Dict[str, str]:
+        """Where those are that the environment asks for, by their digests."""
+        kept = Wheels(cache, talk, self._called, self._fetching.wheel)
+        asked = named_in(self._spec.get("python") or {})
+        return {digest: kept.file(digest, name) for digest, name in asked}
 
     def _stop(self) -> None:
         """Nobody wants the image any more."""
@@ -199,7 +220,7 @@ class Box:
         folder, text = "", self._docker.get("dockerfile")
         if self._docker.get("context"):
             folder = f"{self._folder.path}/context"
-            self._fetch(str(self._docker["context"]), folder)
+            self._fetching.context(str(self._docker["context"]), folder)
         files = {"Dockerfile": str(text).encode()} if text else {}
         context = Context(folder, files, self._folder.path)
         if not context.has_dockerfile():

@@ -82,9 +82,13 @@ def in_container(manifest: Mapping[str, Any]) -> bool:
 
 
 def make_ready(
-    manifest: Mapping[str, Any], folder: Folder, say: Callable[[str], None], signals: Signals
+    manifest: Mapping[str, Any],
+    folder: Folder,
+    say: Callable[[str], None],
+    signals: Signals,
+    fetch: Callable[[str, str], None],
 ) -> Optional[Ready]:
-    """None when someone asked for the end meanwhile."""
+    """None when someone asked for the end meanwhile. ``fetch`` brings wheels of the workspace."""
     from wherry.builds import BuildCanceled, BuildError, default_root, prepare
 
     output = BuildLog(folder.build_log)
@@ -98,6 +102,7 @@ def make_ready(
             uv=os.environ.get("WHERRY_UV"),
             folder=folder.work,
             limit=manifest["environment"].get("limit"),
+            fetch=fetch,
         )
     except BuildCanceled:
         return None

@@ -27,11 +27,12 @@ from .section import Section
 from .values import texts
 
 if TYPE_CHECKING:
-    from . import environment_directory, environment_image, environment_sources
+    from . import environment_directory, environment_image, environment_sources, private_wheel
 else:
     environment_directory = Late("environment_directory")
     environment_image = Late("environment_image")
     environment_sources = Late("environment_sources")
+    private_wheel = Late("private_wheel")
 
 
 class Environment(Section):
@@ -213,12 +214,15 @@ class Environment(Section):
     def add_private_pip_wheel(
         workspace: wherry.Workspace, file_path: Any, exist_ok: bool = False
     ) -> str:
-        """A workspace keeps no wheels: this is refused, with what to do instead."""
-        raise UserErrorException(
-            f"a workspace cannot keep the wheel {os.fspath(file_path)!r}",
-            hint="add_pip_package takes the address of a wheel on a web server or an index; or "
-            "COPY it in the Dockerfile of a build context and install it there",
-        )
+        """Give a wheel of your own to the workspace; its address goes among the pip packages.
+
+        The address means this very content. Another one under the same file name is refused, unless
+        ``exist_ok``: then both are kept, each under its own address.
+
+        >>> address = Environment.add_private_pip_wheel(ws, "dist/mine-1.0-py3-none-any.whl")
+        >>> env.python.conda_dependencies.add_pip_package(address)
+        """
+        return str(private_wheel.add(workspace, file_path, exist_ok)["address"])
 
     @staticmethod
     def _referred(workspace: wherry.Workspace, reference: str) -> Environment:

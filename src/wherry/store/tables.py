@@ -119,6 +119,21 @@ environment_labels = Table(
     Column("version", String(255), nullable=False),
 )
 
+# Files for environments, by content: of one name there may be several.
+wheels = Table(
+    "wheels",
+    metadata,
+    Column("seq", _RowId, primary_key=True, autoincrement=True),
+    Column("workspace_id", ForeignKey("workspaces.id"), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("created_by", String(255), nullable=False, default=""),
+    Column("created_at", Timestamp, nullable=False),
+    UniqueConstraint("workspace_id", "digest", "name"),
+    Index("ix_wheels_workspace_id_name", "workspace_id", "name"),
+)
+
 runs = Table(
     "runs",
     metadata,

@@ -21,6 +21,7 @@ from .tables import (
     experiments,
     runs,
     snapshots,
+    wheels,
     workspaces,
 )
 
@@ -82,7 +83,7 @@ def remove(connection: Connection, workspace: Workspace) -> None:
     owned = select(computes.c.id).where(computes.c.workspace_id == workspace.id).limit(1)
     if connection.execute(owned).first():
         raise ConflictError(f"workspace {workspace.name!r} still has compute targets")
-    for table in (experiments, environment_labels, environments, snapshots):
+    for table in (experiments, environment_labels, environments, wheels, snapshots):
         connection.execute(delete(table).where(table.c.workspace_id == workspace.id))
     connection.execute(delete(workspaces).where(workspaces.c.id == workspace.id))
 

@@ -89,6 +89,7 @@ class World:
             "attempt_id": self.attempt,
             "text": self.run,
             "path": "outputs/a",
+            "digest": "0" * 64,
             "stream": "s",
         }
         return method, f"{path.format(**named)}?offset=0&timeout_s=0&attempt={self.attempt}&name=m"

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
 import pytest
 
+from tests.builds.index import metadata, wheel
 from wherry.control import environments
 from wherry.control.plane import Plane
 from wherry.sdk.run import Run
@@ -207,3 +209,24 @@ def test_a_build_that_is_no_longer_watched_goes_on(
     assert result.code == 130
     assert "goes on; only the watching has ended" in result.err
     assert "wherry logs -f --build prepare_image_" in result.err
+
+
+def test_wheels(wherry: Wherry, folder: Path) -> None:
+    name = "mine-1.0-py3-none-any.whl"
+    (folder / name).write_bytes(wheel("mine", "1.0", "", metadata("mine", "1.0", ())))
+    digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    address = f"wherry://wheels/{digest}/{name}"
+    assert wherry("environment", "add-wheel", name)[:2] == (0, f"{address}\n")
+    record = json.loads(wherry("environment", "add-wheel", name, "-o", "json").out)
+    assert (record["address"], record["name"]) == (address, name)
+    assert "missing" not in record
+    (folder / "requirements.txt").write_text(f"{address}\n")
+    (folder / name).write_bytes(wheel("mine", "1.0", "A = 1", metadata("mine", "1.0", ())))
+    refused = wherry("environment", "add-wheel", name)
+    assert refused.code == 1
+    assert f"keeps a wheel {name} already, with another content" in refused.err
+    assert wherry("environment", "add-wheel", name, "--exist-ok").code == 0
+    listed = wherry("environment", "list-wheels")
+    assert [line.split()[0] for line in listed.out.splitlines()] == ["NAME", name, name]
+    assert address in listed.out
+    assert wherry("environment", "add-wheel", "none.whl").code == 2

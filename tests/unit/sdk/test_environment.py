@@ -22,6 +22,8 @@ from wherry.sdk.environment import from_spec
 from wherry.sdk.environment_spec import fill, kept, specification
 from wherry.sdk.script_run_config import _environment
 
+MINE = "mine-1.0-py3-none-any.whl"
+
 
 def test_the_seeds_system_managed_environment() -> None:
     environment = Environment()
@@ -209,7 +211,9 @@ def test_a_build_context_may_be_a_folders_name(tmp_path: Path) -> None:
         (lambda: Environment.from_docker_image("a", None), "None is no image"),  # type: ignore[arg-type]
         (lambda: Environment.from_dockerfile("a", None), "None is no Dockerfile"),
         (lambda: Environment.from_docker_build_context("a", 3), "3 is no folder to build"),  # type: ignore[arg-type]
-        (lambda: Environment.add_private_pip_wheel(None, "a.whl"), "cannot keep the wheel 'a.whl'"),  # type: ignore[arg-type]
+        (lambda: Environment.add_private_pip_wheel(None, "a.whl"), "'a.whl' is not the name of a"),  # type: ignore[arg-type]
+        (lambda: Environment.add_private_pip_wheel(None, MINE), "cannot be read: No such file"),  # type: ignore[arg-type]
+        (lambda: Environment.add_private_pip_wheel(None, 3), "3 is no path of a wheel"),  # type: ignore[arg-type]
         (lambda: Environment.from_lock("a", {}), "what was given is no lock"),
         (lambda: Environment.from_lock("a", None), "what was given is no lock"),  # type: ignore[arg-type]
         (lambda: Environment.get(None, None), "None is not a valid environment name"),  # type: ignore[arg-type]
@@ -218,6 +222,17 @@ def test_a_build_context_may_be_a_folders_name(tmp_path: Path) -> None:
 def test_sources_that_are_none(make: Any, said: str) -> None:
     with pytest.raises(UserErrorException, match=said):
         make()
+
+
+@pytest.mark.parametrize("content", [b"", b"text", b"PK\x05\x06" + bytes(18)])
+def test_files_that_only_look_like_a_wheel(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / MINE).write_bytes(content)
+    with pytest.raises(UserErrorException, match=r"mine-1\.0.* is not a wheel: it is no zip"):
+        Environment.add_private_pip_wheel(None, tmp_path / MINE)  # type: ignore[arg-type]
+    folder = tmp_path / "folder" / MINE
+    folder.mkdir(parents=True)
+    with pytest.raises(UserErrorException, match="cannot be read: Is a directory"):
+        Environment.add_private_pip_wheel(None, str(folder))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
