@@ -30,6 +30,7 @@ from . import costs
 from .cluster_views import ClusterView
 from .evictions import make_room
 from .plane import Plane
+from .site_room import SiteRoom
 from .workers import Workers
 
 log = logging.getLogger(__name__)
@@ -69,13 +70,14 @@ class Scaling:
                 return
         size = self._size(row)
         self._sweep(row)
-        self.room = self._plane.rooms[self._target] = self._look_for_room(row, size)
+        room = SiteRoom(self._plane, self._site(), size)
         with self._plane.database.read() as connection:
+            self.room = self._plane.rooms[self._target] = room.left(connection, row)
             row = computes.find(connection, self._target)
             wanted = self._decide(connection, row) if row is not None else Actions()
             short = self._shortage(connection, row, wanted) if row is not None else 0
         if wanted != Actions():
-            self._write(size)
+            self._write(size, room)
         self._want(row, short)
         self._work(size)
 
@@ -113,33 +115,20 @@ class Scaling:
         except UserErrorException as error:
             raise TargetUnavailableError(error.message, hint=error.hint) from None
 
-    def _look_for_room(self, row: Row[Any], size: Size) -> int:
-        """What the site could give besides the nodes that are promised already."""
-        name = _site_of(row)
-        made = self._site().machines()
-        with self._plane.database.read() as connection:
-            promised = [
-                node.id
-                for node in sites.nodes_at(connection, name)
-                if node.state == nodes.PREPARING and node.id not in made
-            ]
-        room = self._site().room(size) - len(promised)
-        if row.config["vm_priority"] == LOW_PRIORITY:
-            kept = [short for site, short in self._plane.shortages.values() if site == name]
-            room -= sum(kept)
-        return max(0, room)
-
     def _decide(self, connection: Connection, row: Row[Any], *, unlimited: bool = False) -> Actions:
         view = ClusterView(connection, row, self._plane.now())
         return view.decide(None if unlimited else self.room)
 
-    def _write(self, size: Size) -> None:
-        """Decided again, with the cluster locked: nobody starts a run meanwhile."""
+    def _write(self, size: Size, room: SiteRoom) -> None:
+        """Decided again, with the cluster locked: nobody starts a run meanwhile, and nobody takes
+        the room.
+        """
         now = self._plane.now()
         with self._plane.write() as connection:
             row = computes.find(connection, self._target, lock=True)
             if row is None:
                 return
+            self.room = room.left(connection, row, alone=True)
             actions = self._decide(connection, row)
             if actions.make:
                 new = [self._node(row, size, now) for _ in range(actions.make)]

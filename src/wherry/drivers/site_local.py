@@ -54,6 +54,10 @@ class LocalSite:
         with self._reaching():
             return _room(size, self._free(self._slots()))
 
+    def taken_by(self, promised: Sequence[Size], size: Size) -> int:
+        held = sum((each.resources for each in promised), Resources(0, 0, 0))
+        return max(math.ceil(share) for share in _shares(held, size))
+
     def make(self, node_id: str, size: Size) -> Machine:
         with self._reaching(), self._alone():
             slots = self._slots()
@@ -185,12 +189,17 @@ class LocalSite:
 
 def _room(size: Size, free: Resources) -> int:
     """How often the size fits, counted no further than any cluster goes."""
-    counts = [(free.cpu + 1e-9) / size.cpu]
+    return max(0, min(100_000, *(math.floor(share + 1e-9) for share in _shares(free, size))))
+
+
+def _shares(amount: Resources, size: Size) -> list[float]:
+    """The amount in nodes of that size, by each thing that such a node has."""
+    shares = [amount.cpu / size.cpu]
     if size.memory_bytes:
-        counts.append(free.memory_bytes / size.memory_bytes)
+        shares.append(amount.memory_bytes / size.memory_bytes)
     if size.gpu:
-        counts.append(free.gpu / size.gpu)
-    return max(0, min(100_000, *(math.floor(count) for count in counts)))
+        shares.append(amount.gpu / size.gpu)
+    return shares
 
 
 def _least_used(cpu: float, slots: Mapping[str, Mapping[str, Any]]) -> list[int]:

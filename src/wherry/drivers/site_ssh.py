@@ -76,6 +76,9 @@ class SshSite:
     def room(self, size: Size) -> int:
         return len(self._free(size))
 
+    def taken_by(self, promised: Sequence[Size], size: Size) -> int:
+        return sum(each == size for each in promised)
+
     def make(self, node_id: str, size: Size) -> Machine:
         fitting = [host for host in self._hosts if _size(host) == size]
         # Hosts that failed come last, the one that failed last after the others.

@@ -36,6 +36,10 @@ class Site(Protocol):
         """How many more nodes of that size could be made."""
         ...
 
+    def taken_by(self, promised: Sequence[Size], size: Size) -> int:
+        """How many nodes of that size fewer can be made once the promised ones are."""
+        ...
+
     def make(self, node_id: str, size: Size) -> Machine:
         """The machine of that id, made unless it is there already."""
         ...

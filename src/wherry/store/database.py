@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import QueuePool
 
@@ -29,6 +29,15 @@ def batches(items: Iterable[T], size: int = 1000) -> Iterator[list[T]]:
     left = iter(items)
     while batch := list(islice(left, size)):
         yield batch
+
+
+def take_turns(connection: Connection, name: str) -> None:
+    """Others who ask for the same wait until this transaction is done.
+
+    On SQLite, where there is one writer at a time, they do so anyway.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(name))))
 
 
 def sqlite_url(path: Path) -> str:

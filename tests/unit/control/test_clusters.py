@@ -15,6 +15,7 @@ from tests.unit.control.crashing import Crash, Fuse
 from tests.unit.control.test_reconciler import Clock, clock
 from wherry.control import computes, costs, evictions, runs
 from wherry.control.reports import report
+from wherry.control.scaling import Scaling
 from wherry.core.errors import (
     ComputeTargetException,
     ConflictError,
@@ -306,6 +307,29 @@ def test_a_dedicated_cluster_takes_the_room_of_a_low_priority_one(
         cheap.tick()
     assert world.status(urgent) == "Completed"
     assert world.status(patient) == "Starting"
+
+
+def test_two_clusters_do_not_promise_the_same_room(
+    world: ClusterWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.capacity = 1
+    computes.put(world.plane, "w", "other", {"type": "AmlCompute", "config": {"max_nodes": 2}})
+    other = world.another("w/other")
+    made = [world.submit(), world.submit(target="other")]
+    write = Scaling._write
+
+    def late(scaling: Scaling, *arguments: Any) -> None:
+        """The other one comes between what was seen and what is done about it."""
+        monkeypatch.setattr(Scaling, "_write", write)
+        other.tick()
+        write(scaling, *arguments)
+
+    monkeypatch.setattr(Scaling, "_write", late)
+    world.tick()
+    assert world.nodes() == []
+    assert len(world.there) == 1
+    other.tick()
+    assert [world.status(each) for each in made] == ["Queued", "Starting"]
 
 
 def test_an_idle_machine_that_is_gone_is_found_before_a_run_is_given_to_it(

@@ -45,6 +45,13 @@ def test_a_slot_is_cut_once_and_its_room_comes_back(site: LocalSite, tmp_path: P
     assert [path.name for path in (tmp_path / "nodes").iterdir()] == [".slots.lock"]
 
 
+def test_promised_slots_of_any_size_count_as_what_they_take(site: LocalSite) -> None:
+    one, half = size(site, "local-1"), size(site, "local-2")
+    assert site.taken_by([half, half], one) == 4  # type: ignore[list-item, arg-type]
+    assert site.taken_by([one], half) == 1  # type: ignore[list-item, arg-type]
+    assert site.taken_by([], half) == 0  # type: ignore[arg-type]
+
+
 def test_slots_share_no_gpu(site: LocalSite) -> None:
     one = size(site, "local-2-gpu1")
     held = [site.make(node, one).gpus for node in ("a", "b")]  # type: ignore[arg-type]

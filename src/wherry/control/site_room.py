@@ -1,0 +1,47 @@
+"""How many more nodes a site can give to a cluster, counted so that no two take the same room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from wherry.core.compute_configs import LOW_PRIORITY, site_name
+from wherry.core.vm_sizes import Size
+from wherry.drivers.sites import Site
+from wherry.store import nodes, sites
+from wherry.store.database import take_turns
+
+from .plane import Plane
+
+
+class SiteRoom:
+    """A look at a site, and what the rows have promised of it, then and since.
+
+    Machines are looked at before the room: one that is made meanwhile counts twice, never not at
+    all.
+    """
+
+    def __init__(self, plane: Plane, site: Site, size: Size) -> None:
+        self._plane = plane
+        self._site = site
+        self._size = size
+        self._made = frozenset(site.machines())
+        self._seen = site.room(size)
+
+    def left(self, connection: Connection, row: Row[Any], *, alone: bool = False) -> int:
+        """With ``alone``, others who count for this site wait until this transaction is done."""
+        name = site_name(row.config["location"])
+        if alone:
+            take_turns(connection, f"site {name}")
+        sizes = {size.name: size for size in self._site.sizes()}
+        promised = [
+            sizes.get(node.size) or Size(node.size, node.cpu, node.memory_bytes)
+            for node in sites.nodes_at(connection, name)
+            if node.id not in self._made and node.state != nodes.UNUSABLE
+        ]
+        room = self._seen - self._site.taken_by(promised, self._size)
+        if row.config["vm_priority"] == LOW_PRIORITY:
+            wanted = [short for site, short in self._plane.shortages.values() if site == name]
+            room -= sum(wanted)
+        return max(0, room)
