@@ -47,6 +47,7 @@ _UNDER_PREFIX = {
     f"GET {_WORKSPACE}/environments/{{environment}}/versions/{{version}}": Who.WORKSPACE,
     f"GET {_WORKSPACE}/environments/{{environment}}/labels/{{label}}": Who.WORKSPACE,
     f"PUT {_WORKSPACE}/environments/{{environment}}/labels/{{label}}": Who.OWNER,
+    f"DELETE {_WORKSPACE}/environments/{{environment}}/labels/{{label}}": Who.OWNER,
     f"GET {_WORKSPACE}/wheels": Who.OWNER,
     f"POST {_WORKSPACE}/wheels": Who.OWNER,
     "GET /sites": Who.OWNER,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastapi import Response
+
 from wherry.control import environments
 from wherry.core.environments import LATEST, Reference
 
@@ -64,3 +66,10 @@ def label_environment(
 ) -> dict[str, Any]:
     """Put a label on a version of an environment; no other version has it then."""
     return environments.label(plane, workspace, environment, label, body.version).to_dict()
+
+
+@router.delete("/workspaces/{workspace}/environments/{environment}/labels/{label}", status_code=204)
+def unlabel_environment(workspace: str, environment: str, label: str, plane: PlaneDep) -> Response:
+    """Take a label from the version of an environment that it is on."""
+    environments.unlabel(plane, workspace, environment, label)
+    return Response(status_code=204)

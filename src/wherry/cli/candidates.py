@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Callable, Dict, Iterator, List
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional
 
 from click.shell_completion import CompletionItem
 
@@ -19,14 +19,25 @@ _MANY = 100
 Item = CompletionItem
 
 
-def find(what: str, session: Session, incomplete: str) -> List[CompletionItem]:
+def find(
+    what: str, session: Session, incomplete: str, given: Optional[Mapping[str, Any]] = None
+) -> List[CompletionItem]:
+    """``given`` are the words before this one."""
     try:
         with _limit(_PATIENCE_S):
             client = session.reach(_PATIENCE_S)
-            items = _KINDS[what](client, session) if client is not None else []
+            items = _items(what, client, session, given or {}) if client is not None else []
     except Exception:  # noqa: BLE001 - a shell waits for a key: nothing may be said here
         return []
     return [item for item in items if str(item.value).startswith(incomplete)]
+
+
+def _items(
+    what: str, client: Client, session: Session, given: Mapping[str, Any]
+) -> List[CompletionItem]:
+    if what == "labels":
+        return _labels(client, session, given.get("name") or given.get("named") or "")
+    return _KINDS[what](client, session)
 
 
 class _TooSlow(Exception):
@@ -76,6 +87,18 @@ def _environments(client: Client, session: Session) -> List[CompletionItem]:
 
     path = f"/workspaces/{quote(_workspace(client, session))}/environments"
     return [Item(each["name"]) for each in client.get(path, start=False)["items"]]
+
+
+def _labels(client: Client, session: Session, name: str) -> List[CompletionItem]:
+    from ..sdk.client import quote
+
+    path = f"/workspaces/{quote(_workspace(client, session))}/environments/{quote(name)}"
+    versions = client.get(path, start=False)["items"]
+    return [
+        Item(label, help=f"version {each['version']}")
+        for each in versions
+        for label in each["labels"]
+    ]
 
 
 def _workspace(client: Client, session: Session) -> str:

@@ -152,7 +152,7 @@ def completing(what: str) -> Any:
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
         from . import candidates
 
-        return candidates.find(what, ctx.ensure_object(Session), incomplete)
+        return candidates.find(what, ctx.ensure_object(Session), incomplete, ctx.params)
 
     return complete
 

@@ -11,6 +11,7 @@ from .command import Group, completing, pass_session, whole_number_option
 from .duration import show_time
 from .ending import Usage
 from .environment_build import build, lock, prune
+from .environment_label import label, unlabel
 from .environment_wheel import add_wheel, list_wheels
 from .options import Existing
 from .output import emit
@@ -40,7 +41,7 @@ def environment() -> None:
     """
 
 
-for _command in (build, lock, prune, add_wheel, list_wheels):
+for _command in (build, lock, prune, label, unlabel, add_wheel, list_wheels):
     environment.add_command(_command)
 
 
@@ -145,14 +146,20 @@ def list_(session: Session, name: Optional[str], max_results: Optional[int]) -> 
 @click.argument("name", required=False, shell_complete=completing("environments"))
 @click.option("-n", "--name", "named", help="The same as NAME.")
 @click.option("-v", "--version", help="Which version.  [default: the newest]")
-@click.option("-l", "--label", help="The version with this label, such as latest.")
+@click.option(
+    "-l",
+    "--label",
+    "labelled",
+    shell_complete=completing("labels"),
+    help="The version with this label, such as latest.",
+)
 @pass_session
 def show(
     session: Session,
     name: Optional[str],
     named: Optional[str],
     version: Optional[str],
-    label: Optional[str],
+    labelled: Optional[str],
 ) -> None:
     """Show one version of an environment."""
     if bool(name) == bool(named):
@@ -160,9 +167,9 @@ def show(
             "both NAME and --name are given" if name else "no environment is named",
             hint="wherry environment show NAME",
         )
-    if version and label:
+    if version and labelled:
         raise Usage("both --version and --label are given", hint="give one of them")
-    record = _record(session, str(name or named), version, label)
+    record = _record(session, str(name or named), version, labelled)
     if record.get("notice"):
         session.say(record["notice"])
     if session.output == "table" and session.query is None:

@@ -114,6 +114,16 @@ def label(
         return _shown(plane, connection, workspace, name, version)
 
 
+def unlabel(plane: Plane, workspace_name: str, name: str, label_text: str) -> None:
+    """No version has the label any more."""
+    check_label(label_text)
+    with plane.write() as connection:
+        workspace = workspaces.get(connection, workspace_name)
+        environments.lock(connection, workspace)
+        _labelled(connection, workspace, name, label_text)  # which says what there is instead
+        environment_labels.remove(connection, workspace, name, label_text)
+
+
 def referred(plane: Plane, workspace_name: str, reference: str) -> Environment:
     """What ``name:version``, ``name@label`` or ``name`` means, with ``azureml:`` before or not."""
     wanted = parse_reference(reference)

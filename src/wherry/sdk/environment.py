@@ -201,6 +201,15 @@ class Environment(Section):
             workspace._client.request("PUT", where, json=body, retry=True)
 
     @staticmethod
+    def unlabel(workspace: wherry.Workspace, name: str, labels: Sequence[str]) -> None:
+        """Take labels from whichever versions they are on.
+
+        >>> Environment.unlabel(ws, "train", ["production"])
+        """
+        for each in [check_label(each) for each in _listed(labels)]:
+            workspace._client.delete(f"{_path(workspace, name)}/labels/{quote(each)}")
+
+    @staticmethod
     def list(workspace: wherry.Workspace) -> Dict[str, Environment]:
         """The newest version of every environment by name, curated ones among them.
 

@@ -16,6 +16,11 @@ def put(connection: Connection, workspace: Workspace, name: str, label: str, ver
     connection.execute(insert(labels).values(**place, version=version))
 
 
+def remove(connection: Connection, workspace: Workspace, name: str, label: str) -> None:
+    place = {"workspace_id": workspace.id, "name": name, "label": label}
+    connection.execute(delete(labels).filter_by(**place))
+
+
 def version_of(connection: Connection, workspace: Workspace, name: str, label: str) -> str | None:
     query = select(labels.c.version).filter_by(workspace_id=workspace.id, name=name, label=label)
     return connection.execute(query).scalar()

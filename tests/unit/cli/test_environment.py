@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.builds.index import metadata, wheel
+from wherry.cli import candidates
+from wherry.cli.session import Session
 from wherry.control import environments
 from wherry.control.plane import Plane
+from wherry.sdk.client import Client
 from wherry.sdk.run import Run
 
 from .conftest import Wherry
@@ -230,3 +233,30 @@ def test_wheels(wherry: Wherry, folder: Path) -> None:
     assert [line.split()[0] for line in listed.out.splitlines()] == ["NAME", name, name]
     assert address in listed.out
     assert wherry("environment", "add-wheel", "none.whl").code == 2
+
+
+def test_labels(wherry: Wherry, folder: Path, client: Client) -> None:
+    for package in ("pandas", "numpy"):
+        (folder / "conda.yml").write_text(f"dependencies: [{package}]\n")
+        wherry("environment", "create", "-n", "train", "-c", "conda.yml")
+    put = wherry("environment", "label", "train", "production", "tested", "-v", "1")
+    assert (put.code, put.out) == (0, "")
+    assert "environment train version 1 is production and tested" in put.err
+    shown = wherry("environment", "show", "train", "-l", "production", "-o", "json")
+    assert json.loads(shown.out)["labels"] == ["production", "tested"]
+    found = candidates.find("labels", Session(client), "p", {"name": "train"})
+    assert [(item.value, item.help) for item in found] == [("production", "version 1")]
+    assert candidates.find("labels", Session(client), "", {}) == []
+    moved = wherry("environment", "label", "train", "production")
+    assert "environment train version 2 is production" in moved.err
+    assert wherry("environment", "show", "train", "--query", "labels[0]", "-otsv").out == (
+        "production\n"
+    )
+    gone = wherry("environment", "unlabel", "train", "production", "tested")
+    assert (gone.code, gone.out) == (0, "")
+    assert "no version of environment train is production or tested any more" in gone.err
+    again = wherry("environment", "unlabel", "train", "production")
+    assert again.code == 1
+    assert "has no label 'production'" in again.err
+    assert wherry("environment", "label", "train").code == 2
+    assert "is no label" in wherry("environment", "label", "train", "a b").err

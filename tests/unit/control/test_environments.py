@@ -418,10 +418,13 @@ class Bridge:
     def request(self, method: str, path: str, json: Any, retry: bool) -> Any:
         return self._answer(self._api.request(method, path.lstrip("/"), json=json))
 
+    def delete(self, path: str) -> Any:
+        return self._answer(self._api.delete(path.lstrip("/")))
+
     def _answer(self, reply: Any) -> Any:
         if reply.status_code >= 400:
             raise from_problem(reply.json())
-        return reply.json()
+        return reply.json() if reply.content else None
 
 
 @pytest.fixture
@@ -484,6 +487,24 @@ def test_labels_that_cannot_be_put(workspace: Any, plane: Plane, label: Any, sai
     with pytest.raises((UserErrorException, NotFoundError), match=said):
         Environment.label(workspace, *label)
     assert environments.versions(plane, "w", "train")[0].labels == []
+
+
+def test_a_label_is_taken_away(workspace: Any, api: TestClient, plane: Plane) -> None:
+    register(plane, "numpy")
+    Environment.label(workspace, "train", "1", ["stable", "old"])
+    Environment.unlabel(workspace, "train", ["stable"])
+    assert environments.versions(plane, "w", "train")[0].labels == ["old"]
+    with pytest.raises(NotFoundError, match="has no label 'stable'") as caught:
+        Environment.unlabel(workspace, "train", ["stable"])
+    assert caught.value.hint == "it has latest, old"
+    with pytest.raises(UserErrorException, match="'latest' is no label"):
+        Environment.unlabel(workspace, "train", ["old", "latest"])
+    with pytest.raises(NotFoundError, match="no environment 'trian'; did you mean 'train'"):
+        Environment.unlabel(workspace, "trian", ["old"])
+    with pytest.raises(NotFoundError, match="'Wherry-sklearn' has no label 'old'"):
+        Environment.unlabel(workspace, "Wherry-sklearn", ["old"])
+    assert environments.versions(plane, "w", "train")[0].labels == ["old"]
+    assert api.delete("workspaces/w/environments/train/labels/old").status_code == 204
 
 
 def test_labels_that_are_not_there(workspace: Any, plane: Plane) -> None:
