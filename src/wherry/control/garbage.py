@@ -26,10 +26,10 @@ def collect(plane: Plane, *, spared: timedelta = SPARED) -> int:
         snapshots.remove_unused(connection, before)
     with plane.database.read() as connection:
         used = files.digests(connection) | wheels.digests(connection)
-        kept = snapshots.every_id(connection)
-    used |= kept
-    for snapshot_id in kept:
-        used |= _contents(plane, snapshot_id)
+        lists, contents = snapshots.used(connection)
+    used |= lists | contents
+    for digest in lists:
+        used |= _contents(plane, digest)
     removed = 0
     for digest in plane.blobs.digests():
         if digest not in used and plane.blobs.remove_stale(digest, before):
@@ -61,6 +61,6 @@ class Collector:
                 log.exception("clearing away failed")
 
 
-def _contents(plane: Plane, snapshot_id: str) -> set[str]:
-    with plane.blobs.open(snapshot_id) as file:
+def _contents(plane: Plane, list_id: str) -> set[str]:
+    with plane.blobs.open(list_id) as file:
         return {entry["digest"] for entry in json.load(file)}

@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -22,6 +22,7 @@ from .plane import Plane
 
 _BLOCK = 1 << 20
 _SMALL = 256 << 10
+_FEW = 200
 _FRESH = timedelta(hours=1)  # much less than ``garbage.SPARED``
 
 
@@ -32,9 +33,9 @@ def register(plane: Plane, workspace_name: str, files: object) -> dict[str, Any]
     snapshot_id = tree_id(tree)
     with plane.database.read() as connection:
         workspace = workspaces.get(connection, workspace_name)
-        since = snapshots.since(connection, workspace.id, snapshot_id)
-    there = plane.blobs.has(snapshot_id)
-    if since is not None and there and _renewed(plane, workspace, snapshot_id, since):
+        found = snapshots.find(connection, workspace.id, snapshot_id)
+    there = found is not None and plane.blobs.has(found.list_id)
+    if found and there and _renewed(plane, workspace, snapshot_id, found.since):
         return {"id": snapshot_id, "missing": []}
     missing = _missing(plane, entries)
     if missing:
@@ -65,32 +66,45 @@ def register_changes(
     """
     with plane.database.read() as connection:
         workspace = workspaces.get(connection, workspace_name)
-        _check_base(connection, workspace, base_id)
+        base = snapshots.find(connection, workspace.id, base_id)
+    if base is None:
+        raise _no_base(workspace, base_id)
     entries = trees.parse_files(changes["files"])
     tree = read_tree(plane, base_id).changed(entries, changes["removed"])
     snapshot_id: str = changes["id"]
+    if tree_id(tree) != snapshot_id:
+        raise ConflictError(
+            f"these changes of snapshot {base_id} do not give {snapshot_id}",
+            hint="send all files of the snapshot",
+        )
     contents: list[bytes] = changes["contents"]
     sent = {hashlib.sha256(content).hexdigest(): len(content) for content in contents}
     for entry in entries:
         _check_size(entry, sent.get(entry.digest, entry.size))
     missing = _missing(plane, [entry for entry in entries if entry.digest not in sent])
-    blobs: list[tuple[str | None, Iterable[bytes]]] = [(None, [content]) for content in contents]
+    if contents:
+        plane.blobs.put_many([(None, [content]) for content in contents])
     if missing:
-        plane.blobs.put_many(blobs)
         return {"id": snapshot_id, "missing": missing}
-    try:
-        plane.blobs.put_many([*blobs, (snapshot_id, tree.content())])
-    except UserErrorException:
-        raise ConflictError(
-            f"these changes of snapshot {base_id} do not give {snapshot_id}",
-            hint="send all files of the snapshot",
-        ) from None
+    difference = _difference(base_id, entries, changes["removed"]) if base.whole else None
+    if difference is None:
+        plane.blobs.put(tree.content(), expected=snapshot_id)
     with plane.write() as connection:
         # Once more: what only the base refers to may have been cleared away since.
-        _check_base(connection, workspace, base_id, lock=True)
-        _add(plane, connection, workspace, snapshot_id, tree)
+        if not snapshots.has(connection, workspace.id, base_id, lock=True):
+            raise _no_base(workspace, base_id)
+        _add(plane, connection, workspace, snapshot_id, tree, difference)
     plane.recent_trees.put(snapshot_id, tree)
     return {"id": snapshot_id, "missing": []}
+
+
+def _difference(
+    base_id: str, entries: Sequence[trees.FileEntry], removed: Collection[str]
+) -> snapshots.Difference | None:
+    """As it is kept in place of the whole list; None where the list is worth its bytes."""
+    if len(entries) + len(removed) > _FEW:
+        return None
+    return snapshots.Difference(base_id, [entry.to_dict() for entry in entries], [*removed])
 
 
 def _missing(plane: Plane, entries: Iterable[trees.FileEntry]) -> list[str]:
@@ -112,25 +126,44 @@ def _check_size(entry: trees.FileEntry, size: int) -> None:
         )
 
 
-def _check_base(
-    connection: Connection, workspace: Workspace, base_id: str, *, lock: bool = False
-) -> None:
-    if not snapshots.has(connection, workspace.id, base_id, lock=lock):
-        raise NotFoundError(f"workspace {workspace.name!r} has no snapshot {base_id!r}")
+def _no_base(workspace: Workspace, base_id: str) -> NotFoundError:
+    return NotFoundError(f"workspace {workspace.name!r} has no snapshot {base_id!r}")
 
 
 def _add(
-    plane: Plane, connection: Connection, workspace: Workspace, snapshot_id: str, tree: Tree
+    plane: Plane,
+    connection: Connection,
+    workspace: Workspace,
+    snapshot_id: str,
+    tree: Tree,
+    difference: snapshots.Difference | None = None,
 ) -> None:
-    snapshots.add(connection, workspace.id, snapshot_id, len(tree), tree.size, plane.now())
+    now = plane.now()
+    snapshots.add(connection, workspace.id, snapshot_id, len(tree), tree.size, now, difference)
 
 
 def read(plane: Plane, snapshot_id: str) -> list[trees.FileEntry]:
     with plane.database.read() as connection:
-        if not snapshots.workspaces_of(connection, snapshot_id):
-            raise NotFoundError(f"there is no snapshot {snapshot_id!r}")
-    with plane.blobs.open(snapshot_id) as file:
+        ways = snapshots.ways_to(connection, snapshot_id)
+    if not ways:
+        raise NotFoundError(f"there is no snapshot {snapshot_id!r}")
+    if None in ways:
+        return _listed(plane, snapshot_id)
+    return _applied(plane, next(way for way in ways if way is not None))
+
+
+def _listed(plane: Plane, list_id: str) -> list[trees.FileEntry]:
+    with plane.blobs.open(list_id) as file:
         return trees.parse_files(json.load(file))
+
+
+def _applied(plane: Plane, difference: snapshots.Difference) -> list[trees.FileEntry]:
+    files = {entry.path: entry for entry in _listed(plane, difference.base_id)}
+    for path in difference.removed:
+        files.pop(path, None)
+    for entry in trees.parse_files(difference.files):
+        files[entry.path] = entry
+    return sorted(files.values())
 
 
 def read_tree(plane: Plane, snapshot_id: str) -> Tree:

@@ -1,9 +1,10 @@
-"""Which snapshots a workspace has; their file lists are blobs."""
+"""Which snapshots a workspace has. Their lists of files are blobs, or differ little from one."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from datetime import datetime
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, exists, insert, select, update
 from sqlalchemy.exc import IntegrityError
@@ -13,8 +14,24 @@ from .tables import environments, runs, snapshots
 _HAS = select(snapshots.c.id).where(
     snapshots.c.workspace_id == bindparam("workspace"), snapshots.c.id == bindparam("snapshot")
 )
-_SINCE = _HAS.with_only_columns(snapshots.c.created_at)
+_FOUND = _HAS.with_only_columns(snapshots.c.created_at, snapshots.c.base_id)
 _HAS_LOCKED = _HAS.with_for_update(read=True)
+
+
+class Found(NamedTuple):
+    """When a snapshot was last sent, or nearly, and which blob lists its files, or nearly."""
+
+    since: datetime
+    list_id: str
+    whole: bool
+
+
+class Difference(NamedTuple):
+    """How a snapshot differs from the list of files that is the blob ``base_id``."""
+
+    base_id: str
+    files: list[dict[str, Any]]
+    removed: list[str]
 
 
 def has(connection: Connection, workspace_id: str, snapshot_id: str, *, lock: bool = False) -> bool:
@@ -30,24 +47,31 @@ def add(
     file_count: int,
     size: int,
     now: datetime,
+    difference: Difference | None = None,
 ) -> None:
-    row = {
+    """``difference``: its list of files is not a blob."""
+    row: dict[str, Any] = {
         "workspace_id": workspace_id,
         "id": snapshot_id,
         "file_count": file_count,
         "size_bytes": size,
         "created_at": now,
     }
+    if difference is not None:
+        base_id, files, removed = difference
+        row |= {"base_id": base_id, "changes": {"files": files, "removed": removed}}
     with suppress(IntegrityError), connection.begin_nested():  # two may send the same tree at once
         connection.execute(insert(snapshots).values(**row))
         return
     renew(connection, workspace_id, snapshot_id, now)
 
 
-def since(connection: Connection, workspace_id: str, snapshot_id: str) -> datetime | None:
-    """When it was last sent, or nearly; None if it is not there."""
+def find(connection: Connection, workspace_id: str, snapshot_id: str) -> Found | None:
     where = {"workspace": workspace_id, "snapshot": snapshot_id}
-    return connection.execute(_SINCE, where).scalar()
+    row = connection.execute(_FOUND, where).first()
+    if row is None:
+        return None
+    return Found(row.created_at, row.base_id or snapshot_id, whole=row.base_id is None)
 
 
 def renew(connection: Connection, workspace_id: str, snapshot_id: str, now: datetime) -> bool:
@@ -57,13 +81,25 @@ def renew(connection: Connection, workspace_id: str, snapshot_id: str, now: date
     return changed.rowcount == 1
 
 
-def workspaces_of(connection: Connection, snapshot_id: str) -> list[str]:
-    query = select(snapshots.c.workspace_id).where(snapshots.c.id == snapshot_id)
-    return list(connection.execute(query).scalars())
+def ways_to(connection: Connection, snapshot_id: str) -> list[Difference | None]:
+    """How workspaces have it: None where its list of files is a blob. None at all if none has."""
+    columns = (snapshots.c.base_id, snapshots.c.changes)
+    query = select(*columns).where(snapshots.c.id == snapshot_id)
+    return [
+        None if base_id is None else Difference(base_id, changes["files"], changes["removed"])
+        for base_id, changes in connection.execute(query)
+    ]
 
 
-def every_id(connection: Connection) -> set[str]:
-    return set(connection.execute(select(snapshots.c.id)).scalars())
+def used(connection: Connection) -> tuple[set[str], set[str]]:
+    """The blobs that are lists of files, and those that differences from them name."""
+    lists, contents = set(), set()
+    query = select(snapshots.c.id, snapshots.c.base_id, snapshots.c.changes)
+    for snapshot_id, base_id, changes in connection.execute(query):
+        lists.add(base_id or snapshot_id)
+        if base_id is not None:
+            contents |= {file["digest"] for file in changes["files"]}
+    return lists, contents
 
 
 def remove_unused(connection: Connection, before: datetime) -> None:

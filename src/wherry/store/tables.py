@@ -87,6 +87,8 @@ snapshots = Table(
     Column("file_count", Integer, nullable=False),
     Column("size_bytes", BigInteger, nullable=False),
     Column("created_at", Timestamp, nullable=False),
+    Column("base_id", String(64)),
+    Column("changes", JSON(none_as_null=True)),
 )
 
 environments = Table(

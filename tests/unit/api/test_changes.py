@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import tarfile
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,48 @@ def test_only_what_differs_is_sent(plane: Plane) -> None:
     assert set(found) == {"lib/a.py", "lib/c.py", "train.py"}
     with plane.blobs.open(found["train.py"].digest) as file:
         assert file.read() == b"other"
+
+
+def send(plane: Plane, base: str, files: dict[str, bytes], old: dict[str, bytes]) -> str:
+    """Register ``old`` with these files put in, told by them alone."""
+    wanted = snapshot_id([entry(*each) for each in {**old, **files}.items()])
+    told = changes([entry(*each) for each in files.items()], contents=[*files.values()], id=wanted)
+    assert snapshots.register_changes(plane, "w", base, told) == {"id": wanted, "missing": []}
+    plane.recent_trees.put(wanted, Tree.of([]))
+    return wanted
+
+
+def contents(plane: Plane, snapshot: str) -> dict[str, bytes]:
+    with tarfile.open(fileobj=BytesIO(b"".join(snapshots.archive(plane, snapshot)))) as archive:
+        return {name: archive.extractfile(name).read() for name in archive.getnames()}  # type: ignore[union-attr]
+
+
+def test_a_few_changes_are_kept_in_place_of_the_list_of_files(plane: Plane) -> None:
+    old = {"b": b"1", "a/x": b"2"}
+    base = add_snapshot(plane, old)
+    near = send(plane, base, {"b": b"3", "a/y": b"4"}, old)
+    assert not plane.blobs.has(near)
+    assert contents(plane, near) == {"a/x": b"2", "a/y": b"4", "b": b"3"}
+    assert snapshots.diff(plane, base, near) == {"added": ["a/y"], "removed": [], "changed": ["b"]}
+    everything = [each.to_dict() for each in snapshots.read(plane, near)]
+    assert snapshots.register(plane, "w", everything) == {"id": near, "missing": []}
+
+
+def test_changes_of_changes_are_kept_as_a_list(plane: Plane) -> None:
+    old = {"a": b"1", "b": b"1"}
+    base = add_snapshot(plane, old)
+    near = send(plane, base, {"a": b"2"}, old)
+    plane.recent_trees.put(near, Tree.of(snapshots.read(plane, near)))
+    far = send(plane, near, {"b": b"2"}, {**old, "a": b"2"})
+    assert plane.blobs.has(far)
+    assert contents(plane, far) == {"a": b"2", "b": b"2"}
+
+
+def test_many_changes_are_kept_as_a_list(plane: Plane) -> None:
+    base = add_snapshot(plane, {"a": b"1"})
+    far = send(plane, base, {f"{number}": b"%d" % number for number in range(201)}, {"a": b"1"})
+    assert plane.blobs.has(far)
+    assert len(snapshots.read(plane, far)) == 202
 
 
 def test_what_is_missing_is_asked_for(plane: Plane) -> None:

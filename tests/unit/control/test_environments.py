@@ -42,7 +42,7 @@ from wherry.core.settings import resolve
 from wherry.core.specs import RunSpec
 from wherry.drivers.base import Launch
 from wherry.drivers.memory import MemoryDriver
-from wherry.store import attempts, snapshots
+from wherry.store import attempts
 from wherry.store.database import Database
 
 SECRET = "geheim-4711"
@@ -326,10 +326,8 @@ def test_a_build_context_is_kept_as_long_as_its_environment(plane: Plane) -> Non
     docker = {"enabled": True, "dockerfile": "FROM a", "context": used}
     register(plane, specification={"docker": docker})
     garbage.collect(plane, spared=timedelta(seconds=-1))
-    with plane.database.read() as connection:
-        kept = snapshots.every_id(connection)
-    assert used in kept
-    assert unused not in kept
+    assert plane.blobs.has(used)
+    assert not plane.blobs.has(unused)
 
 
 def test_a_build_context_is_kept_as_long_as_a_run_of_it(plane: Plane) -> None:

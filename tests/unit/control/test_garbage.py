@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,8 +10,11 @@ import pytest
 
 from tests.planes import add_snapshot, make_plane, run_fields
 from wherry.control import files, runs
+from wherry.control import snapshots as control_snapshots
 from wherry.control.garbage import collect
+from wherry.control.reconciler import Reconciler
 from wherry.control.submit import start_interactive, submit
+from wherry.core.snapshots import FileEntry, snapshot_id
 from wherry.drivers.memory import MemoryDriver
 from wherry.store import snapshots, tables
 
@@ -52,5 +56,29 @@ def test_what_is_sent_again_counts_as_new(tmp_path: Path, again: bool) -> None:
         assert add_snapshot(plane, {"train.py": b"1"}) == snapshot
     collect(plane)
     with plane.database.read() as connection:
-        assert (snapshot in snapshots.every_id(connection)) is again
+        assert bool(snapshots.ways_to(connection, snapshot)) is again
+    plane.close()
+
+
+def test_a_snapshot_keeps_the_one_it_is_told_by(tmp_path: Path) -> None:
+    """Its list of files and their contents, though the workspace has it no longer."""
+    plane = make_plane(tmp_path / "home", {"local": MemoryDriver()})
+    base = add_snapshot(plane, {"train.py": b"1", "other": b"2"})
+    digest = hashlib.sha256(b"new").hexdigest()
+    entries = [FileEntry("other", hashlib.sha256(b"2").hexdigest(), 1)]
+    new = FileEntry("train.py", digest, 3)
+    near = snapshot_id([*entries, new])
+    told = {"id": near, "files": [new.to_dict()], "removed": [], "contents": [b"new"]}
+    control_snapshots.register_changes(plane, "w", base, told)
+    run, _ = submit(plane, "w", run_fields(near), "me")
+    collect(plane, spared=NOW)
+    with plane.database.read() as connection:
+        assert not snapshots.ways_to(connection, base)
+    assert control_snapshots.read(plane, near) == [*entries, new]
+    assert b"new" in b"".join(control_snapshots.archive(plane, near))
+    runs.cancel(plane, run.id)
+    Reconciler(plane, "local", plane.drivers["local"]).tick()
+    runs.remove(plane, run.id)
+    collect(plane, spared=NOW)
+    assert list(plane.blobs.digests()) == []
     plane.close()
