@@ -16,6 +16,7 @@ from chaos import (
     environments,
     growth,
     hosts,
+    machines,
     processes,
 )
 from chaos.books import Books
@@ -80,9 +81,12 @@ DRILLS: dict[str, Drill] = {
     "host killed": Drill(hosts.kill_host, 40, 1, hosts.pool),
     "host refuses": Drill(hosts.refuse, 20, 1, hosts.pool),
     "hosts cut off": Drill(cable.cut_hosts, 12, 1),
+    "host cut off": Drill(hosts.cut_off, 12, 1, hosts.far_pool),
     "host's disk full": Drill(hosts.fill_host, 20, 1, hosts.small_pool),
     "pool killed": Drill(hosts.kill_scaling, 100, 4, hosts.pool),
     "pool exhausted": Drill(hosts.exhaust, 20, 1, hosts.pool),
+    "password changed": Drill(machines.change_password, 20, 2, machines.guarded),
+    "machine rebooted": Drill(machines.reboot, 20, 2, machines.bootable),
     "many runs": Drill(growth.many_runs, 50),
 }
 """In the order in which the campaign holds them."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 import psutil
 from tests import sshd as servers
+from tests.networks import Network
 from tests.sshd import Sshd, make_key
 
 from chaos import clusters
@@ -26,42 +27,79 @@ from wherry.core.errors import ComputeTargetException
 _SITE = "lab"
 _AWAY_S = ((1, 3), (1, 3), (60, 90), (10, 30))
 _LET_GO_S = 60.0
+_CUT_S = ((1, 3), (1, 3), (120, 240), (10, 60))
+_KEPT = ("agents", "programs")
 
 
 @contextmanager
 def pool(folder: Path) -> Iterator[Stage]:
     """Two hosts, that one key opens."""
-    with _serving(folder) as hosts:
+    with _serving(folder, [_host(folder, number) for number in range(2)]) as hosts:
         yield Stage(hosts=hosts)
 
 
 @contextmanager
 def small_pool(folder: Path) -> Iterator[Stage]:
     """The same; the first has little room."""
-    with disk(folder / "hosts/0/home", 32), _serving(folder) as hosts:
-        yield Stage(hosts=hosts)
+    with disk(folder / "hosts/0/home", 32), pool(folder) as stage:
+        yield stage
 
 
 @contextmanager
-def _serving(folder: Path) -> Iterator[list[Sshd]]:
+def far_pool(folder: Path) -> Iterator[Stage]:
+    """The same, each in a network of its own."""
+    with ExitStack() as stack:
+        networks = [Network(), Network()]
+        for network in networks:
+            stack.callback(network.remove)
+            try:
+                network.make()
+            except OSError as error:
+                raise Unavailable(f"no network of its own can be made here: {error}") from None
+        hosts = [Far(folder / f"hosts/{n}", network) for n, network in enumerate(networks)]
+        yield Stage(hosts=stack.enter_context(_serving(folder, hosts)))
+
+
+class Far(Sshd):
+    """At the end of a wire that can be cut."""
+
+    def __init__(self, folder: Path, network: Network) -> None:
+        inside = ["ip", "netns", "exec", network.name]
+        super().__init__(folder, network.address, folder.parent / "cache", inside, port=22)
+        self.network = network
+
+
+def _host(folder: Path, number: int) -> Sshd:
+    return Sshd(folder / f"hosts/{number}", f"127.0.0.{5 + number}", folder / "cache")
+
+
+@contextmanager
+def _serving(folder: Path, hosts: Sequence[Sshd]) -> Iterator[Sequence[Sshd]]:
+    with ExitStack() as stack:
+        for host in hosts:
+            shutil.copy(hosts[0].folder / "key.pub", host.folder / "authorized_keys")
+            stack.enter_context(served(folder, host))
+        yield hosts
+
+
+@contextmanager
+def served(folder: Path, host: Sshd, **options: str) -> Iterator[None]:
+    """What runs there knows the ledger."""
+    settings = {
+        "HOME": host.home,
+        "WHERRY_CACHE": host.cache,
+        "CHAOS_LEDGER": folder / "ledger",
+    }
+    told = " ".join(f"{name}={value}" for name, value in settings.items())
     if servers.missing():
         raise Unavailable(servers.missing())
-    with ExitStack() as stack:
-        hosts = []
-        for number in range(2):
-            host = Sshd(folder / f"hosts/{number}", f"127.0.0.{5 + number}", folder / "cache")
-            stack.callback(_away, host)
-            settings = {"HOME": host.home, "WHERRY_CACHE": host.cache}
-            settings["CHAOS_LEDGER"] = folder / "ledger"
-            told = " ".join(f"{name}={value}" for name, value in settings.items())
-            hosts.append(host)
-            shutil.copy(hosts[0].folder / "key.pub", host.folder / "authorized_keys")
-            host.start({"SetEnv": told})
-        try:
-            yield hosts
-        finally:
-            for process in [each for host in hosts for each in processes_on(host)]:
-                send(process.pid, signal.SIGKILL)
+    try:
+        host.start({"SetEnv": told, **options})
+        yield
+    finally:
+        away(host)
+        for process in processes_on(host):
+            send(process.pid, signal.SIGKILL)
 
 
 @contextmanager
@@ -80,6 +118,10 @@ def site(work: Workload) -> Iterator[None]:
     client.request("PUT", f"/sites/{_SITE}", json=wanted)
     yield
     insist(lambda: client.request("DELETE", f"/sites/{_SITE}"))
+    check_left(hosts)
+
+
+def check_left(hosts: Sequence[Sshd]) -> None:
     with suppress(TimeoutError):
         wait_until(lambda: not any(map(_left, hosts)), "letting hosts go", _LET_GO_S)
     left = [fault for host in hosts for fault in _left(host)]
@@ -101,11 +143,11 @@ def stop_sshd(work: Workload, rounds: int) -> None:
             work.submit(count=30, pause_s=0.05)
             work.submit(count=20, pause_s=seconds / 15)
             time.sleep(work.chance.uniform(0, 4))
-            away = work.chance.choice((work.world.hosts, work.world.hosts[:1]))
-            for host in away:
-                _away(host)
+            struck = work.chance.choice((work.world.hosts, work.world.hosts[:1]))
+            for host in struck:
+                away(host)
             time.sleep(seconds)
-            for host in away:
+            for host in struck:
                 host.start()
             work.settle(240 + 2 * seconds)
 
@@ -121,10 +163,28 @@ def kill_host(work: Workload, rounds: int) -> None:
             time.sleep(work.chance.uniform(0, 2))
             for process in processes_on(host):
                 send(process.pid, signal.SIGKILL)
-            _away(host)
+            away(host)
             time.sleep(work.chance.uniform(0, 3))
             host.start()
             work.settle()
+
+
+def cut_off(work: Workload, rounds: int) -> None:
+    """One host is out of reach, and the server knows nothing of what runs there meanwhile."""
+    with lab(work):
+        for number in range(rounds):
+            seconds = work.chance.uniform(*_CUT_S[number % len(_CUT_S)])
+            work.submit(count=30, pause_s=0.05)
+            work.submit(count=20, pause_s=seconds / 15)
+            time.sleep(work.chance.uniform(0, 4))
+            host = work.chance.choice(work.world.hosts)
+            assert isinstance(host, Far)
+            host.network.cut()
+            time.sleep(seconds / 2)
+            work.submit(count=3)
+            time.sleep(seconds / 2)
+            host.network.heal()
+            work.settle(240 + 2 * seconds)
 
 
 def refuse(work: Workload, rounds: int) -> None:
@@ -181,10 +241,10 @@ def processes_on(host: Sshd) -> list[psutil.Process]:
 def _other_host_key(host: Sshd) -> Iterator[None]:
     with _replaced(host.folder / "host_key"):
         make_key(host.folder / "host_key")
-        _away(host)
+        away(host)
         host.start()
         yield
-    _away(host)
+    away(host)
     host.start()
 
 
@@ -192,7 +252,7 @@ def _other_host_key(host: Sshd) -> Iterator[None]:
 def _other_user_key(host: Sshd) -> Iterator[None]:
     with _replaced(host.folder / "authorized_keys"):
         (host.folder / "authorized_keys").write_text("")
-        _away(host)
+        away(host)
         host.start()
         yield
 
@@ -230,7 +290,7 @@ def _done(sent: list[Run]) -> int:
     return sum(insist(run.get_status) == "Completed" for run in sent)
 
 
-def _away(host: Sshd) -> None:
+def away(host: Sshd) -> None:
     """Neither those that are connected nor new ones are served."""
     sessions = host.sessions()
     host.stop()
@@ -242,7 +302,8 @@ def _away(host: Sshd) -> None:
 
 
 def _left(host: Sshd) -> list[str]:
-    folders = host.home.glob(".wherry-node/attempts/[!.]*")
+    ours = [path for path in host.home.glob(".wherry-node/*") if path.name not in _KEPT]
+    folders = [path for place in ours for path in place.glob("[!.]*")]
     return [
         *(f"a connection to {host.address}: {each.pid}" for each in host.sessions()),
         *(f"a process on {host.address}: {each}" for each in processes_on(host)),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -12,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests import sshd as servers
+from tests.networks import Network
 from tests.sshd import Sshd
+from tests.users import User
 
 
 @pytest.fixture(scope="session")
@@ -38,46 +38,9 @@ def own_sshd(tmp_path: Path, shared_sshd: Sshd) -> Iterator[Sshd]:
     sshd.stop()
 
 
-class Network:
-    """One of its own, that reaches nothing; this machine reaches it by one wire."""
-
-    def __init__(self, name: str, address: str, ours: str) -> None:
-        self.name = name
-        self.address = address
-        self._ours = ours
-
-    def make(self) -> None:
-        wire = self.name[:15]
-        ip("netns", "add", self.name)
-        ip("link", "add", wire, "type", "veth", "peer", "name", "eth0", "netns", self.name)
-        ip("addr", "add", f"{self._ours}/30", "dev", wire)
-        ip("link", "set", wire, "up")
-        for words in (
-            ("addr", "add", f"{self.address}/30", "dev", "eth0"),
-            ("link", "set", "eth0", "up"),
-            ("link", "set", "lo", "up"),
-        ):
-            ip("-n", self.name, *words)
-
-    def cut(self) -> None:
-        ip("-n", self.name, "link", "set", "eth0", "down")
-
-    def heal(self) -> None:
-        ip("-n", self.name, "link", "set", "eth0", "up")
-
-    def remove(self) -> None:
-        subprocess.run(["ip", "netns", "delete", self.name], capture_output=True)
-
-
-def ip(*words: str) -> None:
-    done = subprocess.run(["ip", *words], capture_output=True, text=True)
-    if done.returncode:
-        raise OSError(done.stderr.strip())
-
-
 @pytest.fixture
 def network() -> Iterator[Network]:
-    network = Network(f"wherry-{secrets.token_hex(4)}", "10.213.47.2", "10.213.47.1")
+    network = Network()
     try:
         network.make()
     except OSError as error:
@@ -111,21 +74,13 @@ def open_folder() -> Iterator[Path]:
 @pytest.fixture
 def throwaway_user() -> Iterator[tuple[str, str]]:
     """A user of this machine, and the password."""
-    if os.getuid() != 0:
-        pytest.skip("users are made by root alone")
-    name, password = f"wherry-{secrets.token_hex(4)}", secrets.token_hex(8)
-    hashed = subprocess.run(
-        ["openssl", "passwd", "-6", "-stdin"], input=password, capture_output=True, text=True
-    )
-    if hashed.returncode:
-        pytest.skip("openssl makes no password here")
-    useradd = ["useradd", "--no-create-home", "--shell", "/bin/sh", "-p", hashed.stdout.strip()]
-    made = subprocess.run([*useradd, name], capture_output=True, text=True)
-    if made.returncode:
-        pytest.skip(f"no user can be made here: {made.stderr.strip()}")
-    yield name, password
-    subprocess.run(["pkill", "-KILL", "-u", name])
-    subprocess.run(["userdel", name], capture_output=True)
+    user = User()
+    try:
+        user.make()
+    except OSError as error:
+        pytest.skip(str(error))
+    yield user.name, user.password
+    user.remove()
 
 
 def _needs_sshd() -> None:

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from tests.homes import Home, wait_until
-from tests.ssh.conftest import Network
+from tests.networks import Network
 from tests.sshd import Sshd, user
 from wherry import Run, Workspace
 from wherry.core.errors import NotFoundError
