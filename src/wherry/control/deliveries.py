@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from wherry.core.targets import LOCAL
 from wherry.drivers.base import Driver, Reporting
 from wherry.store import attempts
 
@@ -30,11 +31,12 @@ class Delivery:
     exit: dict[str, Any]
 
 
-def receive(plane: Plane, driver: Driver) -> Sequence[Delivery]:
+def receive(plane: Plane, target: str, driver: Driver) -> Sequence[Delivery]:
     """What the driver was handed. One that cannot be taken is found later by looking."""
-    if not isinstance(driver, Reporting):
-        return []
-    return [each for report in driver.reports() if (each := _received(plane, report)) is not None]
+    reports = driver.reports() if isinstance(driver, Reporting) else []
+    if reports and target != LOCAL:
+        reports = _own(plane, target, reports)
+    return [each for report in reports if (each := _received(plane, report)) is not None]
 
 
 def deliver(
@@ -49,6 +51,25 @@ def deliver(
     if attempt.exit is None:
         changes["exit"] = delivery.exit
     settle(plane, connection, attempt, changes)
+
+
+def _own(
+    plane: Plane, target: str, reports: Sequence[Mapping[str, Any]]
+) -> Sequence[Mapping[str, Any]]:
+    """Another machine has a say about the attempts that are on it, and about no others."""
+    with plane.database.read() as connection:
+        known = {each.id: each.run_id for each in attempts.active(connection, target)}
+    own = [each for each in reports if _is_one(each, known)]
+    if len(own) < len(reports):
+        log.warning("target %s reports the end of what is not there", target)
+    return own
+
+
+def _is_one(report: Any, known: Mapping[str, str]) -> bool:
+    if not isinstance(report, Mapping):
+        return False
+    run_id, attempt_id = report.get("run_id"), report.get("attempt_id")
+    return isinstance(attempt_id, str) and attempt_id in known and known[attempt_id] == run_id
 
 
 def _received(plane: Plane, report: Mapping[str, Any]) -> Delivery | None:

@@ -169,7 +169,7 @@ class Reconciler:
         self._last_tick = self._plane.last_pass = now
 
     def _turn(self) -> None:
-        self._delivered += receive(self._plane, self._driver)
+        self._delivered += receive(self._plane, self._target, self._driver)
         handed_over = [delivery.attempt_id for delivery in self._delivered]
         try:
             for admitted in self._standby.successors(handed_over):
