@@ -10,14 +10,15 @@ from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from wherry.core.errors import TargetUnavailableError
-from wherry.core.lifecycle import ExitRecord, Observation, Phase
+from wherry.core.lifecycle import Observation
 from wherry.core.resources import Resources
 
-from . import agent_bundle, agent_lines
+from . import agent_answers, agent_bundle, agent_lines
 from .agent_talk import START_S, Answer
-from .base import Handle, Health, Launch, Node, Reach
+from .base import Handle, Health, Launch, Reach
 from .local import rendered
 from .places import CONNECT_S, Connect, Place
 
@@ -28,6 +29,7 @@ _OPEN_S = 2 * (CONNECT_S + START_S)
 _ANSWER_S = 30.0
 _START_S = 60.0
 _REFUSAL_S = 5.0
+_MOST_HANDED_OVER = 1 << 26
 
 
 class AgentDriver:
@@ -61,11 +63,8 @@ class AgentDriver:
 
     def check(self) -> Health:
         answer, _ = self._ask("check")
-        nodes = [
-            Node(each["name"], Resources(**each["resources"]), tuple(each["gpus"]))
-            for each in answer["nodes"]
-        ]
-        return Health(nodes=nodes, version=str(answer["version"]))
+        with agent_answers.making_sense(self._place):
+            return Health(agent_answers.nodes(answer), agent_answers.text(answer["version"]))
 
     def refuse(self, resources: Resources, interpreter: str | None) -> str | None:
         """A machine that cannot be asked now may well take it later."""
@@ -74,10 +73,11 @@ class AgentDriver:
         fields = {"resources": dict(resources.__dict__), "interpreter": interpreter}
         try:
             answer, _ = self._ask("refuse", fields, limit_s=_REFUSAL_S)
+            with agent_answers.making_sense(self._place):
+                refusal = agent_answers.text(answer["refusal"] or "")
         except TargetUnavailableError:
             return None
-        refusal = answer["refusal"]
-        return refusal.replace("this machine", str(self._place)) if refusal else None
+        return refusal.replace("this machine", str(self._place)) or None
 
     def reach(self, node: str = "") -> Reach:
         link, file = self._do(self._shared.line.server_file(self._root))
@@ -87,22 +87,27 @@ class AgentDriver:
         return rendered(launch, f"{self._root}/{launch.attempt_id}", str(self._place))
 
     def submit(self, launch: Launch) -> Handle:
-        return Handle(str(self._ask_to_start("submit", launch)["handle"]))
+        answer = self._ask_to_start("submit", launch)
+        with agent_answers.making_sense(self._place):
+            return Handle(agent_answers.text(answer["handle"]))
 
     def rescue(self, launch: Launch) -> bool:
-        return bool(self._ask_to_start("rescue", launch)["rescued"])
+        return self._ask_to_start("rescue", launch).get("rescued") is True
 
     def observe(self, handles: Sequence[Handle]) -> Mapping[Handle, Observation]:
         if not handles:
             return {}
         answer, _ = self._ask("observe", {"handles": list(handles)})
-        return dict(zip(handles, map(_observation, answer["seen"]), strict=True))
+        with agent_answers.making_sense(self._place):
+            seen = agent_answers.observations(answer, len(handles))
+        return dict(zip(handles, seen, strict=True))
 
     def cancel(self, handle: Handle, *, force: bool = False) -> None:
         self._ask("cancel", {"handle": handle, "force": force})
 
     def read_log(self, handle: Handle, offset: int, limit: int = 65536) -> bytes:
-        return self._ask("read_log", {"handle": handle, "offset": offset, "limit": limit})[1]
+        asked = {"handle": handle, "offset": offset, "limit": limit}
+        return self._ask("read_log", asked)[1][:limit]
 
     def release(self, handle: Handle) -> None:
         self._ask("release", {"handle": handle}, limit_s=_START_S)
@@ -110,7 +115,7 @@ class AgentDriver:
     def inbox(self) -> int:
         if self._inbox is None:
             self._inbox = _Inbox()
-            self._shared.takers[self._root] = self._inbox.put
+            self._shared.takers.setdefault(self._root, WeakSet()).add(self._inbox)
         return self._inbox.reader
 
     def reports(self) -> Sequence[Mapping[str, Any]]:
@@ -125,9 +130,10 @@ class AgentDriver:
         contents = {_digest(content): content for content in launch.program.values()}
         fields, data = {"launch": _fields(launch)}, b"".join(launch.files.values())
         answer, _ = self._ask(what, fields, data, _START_S)
-        for digest in answer.get("missing", ()):
+        missing = [each for each in contents if each in str(answer.get("missing"))]
+        for digest in missing:
             self._ask("put", {"digest": digest}, contents[digest], _START_S)
-        if "missing" in answer:
+        if missing:
             answer, _ = self._ask(what, fields, data, _START_S)
         return answer
 
@@ -156,11 +162,17 @@ class _Inbox:
         os.set_blocking(self.reader, False)
         os.set_blocking(self._writer, False)
         self._reports: list[Mapping[str, Any]] = []
+        self._size = 0
         self._changing = threading.Lock()
         weakref.finalize(self, _close, self.reader, self._writer)
 
     def put(self, reports: list[Mapping[str, Any]]) -> None:
+        """What is too much to be kept is found by looking."""
+        size = len(repr(reports))
         with self._changing:
+            if self._size + size > _MOST_HANDED_OVER:
+                return
+            self._size += size
             self._reports += reports
         with suppress(BlockingIOError):  # there is enough in it to wake anyone
             os.write(self._writer, b"+")
@@ -169,7 +181,7 @@ class _Inbox:
         with suppress(BlockingIOError):
             os.read(self.reader, 4096)
         with self._changing:
-            taken, self._reports = self._reports, []
+            taken, self._reports, self._size = self._reports, [], 0
         return taken
 
 
@@ -184,11 +196,6 @@ def _fields(launch: Launch) -> dict[str, Any]:
         "nursery": list(launch.nursery),
         "time_limit_s": launch.time_limit_s,
     }
-
-
-def _observation(fields: Mapping[str, Any]) -> Observation:
-    exit = None if fields["exit"] is None else ExitRecord.parse(fields["exit"])
-    return Observation(Phase(fields["phase"]), exit, str(fields["detail"]))
 
 
 @lru_cache(maxsize=16)

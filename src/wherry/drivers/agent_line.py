@@ -12,7 +12,7 @@ from typing import Any
 from wherry.core.errors import TargetUnavailableError
 from wherry.runner.connection import split_url
 
-from . import agent_talk
+from . import agent_answers, agent_talk
 from .agent_talk import Agent, Answer, LostError, Take
 from .base import unsent
 from .places import Connect, Opened, Place, RefusedError
@@ -43,7 +43,7 @@ class Link:
         if root not in self.server_files:
             request = {"do": "tell_server", "root": root, "url": self.way}
             answer, _ = await self.agent.ask(request, b"", _QUICK_S)
-            self.server_files[root] = str(answer["file"])
+            self.server_files[root] = agent_answers.text(answer["file"])
         return self.server_files[root]
 
     async def close(self) -> None:
@@ -105,7 +105,8 @@ class Line:
         self._roots.add(root)
         link = await self.link()
         try:
-            return link, await link.tell_server(root)
+            with agent_answers.making_sense(self._place):
+                return link, await link.tell_server(root)
         except (TimeoutError, LostError):
             raise self._lost() from None
 
@@ -167,16 +168,20 @@ class Line:
 
     async def _take_over(self, link: Link) -> None:
         try:
-            if self._silent is not None:
-                request = {"do": "end_other", **_who(self._silent)}
-                await link.agent.ask(request, b"", _QUICK_S)
-                self._silent = None
-            if self._server:
-                link.way = await self._way(link)
-                for root in self._roots:
-                    await link.tell_server(root)
+            with agent_answers.making_sense(self._place):
+                await self._begin(link)
         except (TimeoutError, LostError):
             raise self._lost() from None
+
+    async def _begin(self, link: Link) -> None:
+        if self._silent is not None:
+            request = {"do": "end_other", **_who(self._silent)}
+            await link.agent.ask(request, b"", _QUICK_S)
+            self._silent = None
+        if self._server:
+            link.way = await self._way(link)
+            for root in self._roots:
+                await link.tell_server(root)
 
     async def _way(self, link: Link) -> str:
         """A port of the node's own that leads here: the same as before, or else any."""
@@ -188,7 +193,7 @@ class Line:
                 return f"http://127.0.0.1:{found}{base}"
         link.agent.streams.server = address, port
         answer, _ = await link.agent.ask({"do": "listen", "port": last}, b"", _QUICK_S)
-        return f"http://127.0.0.1:{answer['port']}{base}"
+        return f"http://127.0.0.1:{int(answer['port'])}{base}"
 
     async def _last_port(self, link: Link) -> int:
         for root in sorted(self._roots):

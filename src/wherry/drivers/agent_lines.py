@@ -6,8 +6,9 @@ import asyncio
 import concurrent.futures
 import os
 import threading
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from collections.abc import Coroutine, Mapping
+from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
 
 from wherry.core.errors import TargetUnavailableError
 
@@ -45,18 +46,24 @@ class Loop:
             return self._loop
 
 
+class Taker(Protocol):
+    def put(self, reports: list[Mapping[str, Any]]) -> None: ...
+
+
 class Shared:
-    """A line and those who hold it: by root, who takes what runners hand over."""
+    """A line and those who hold it: by root, who take what runners hand over.
+
+    A machine that is attached twice has two of them, and each knows which attempts are its own.
+    """
 
     def __init__(self, place: Place, server: str, connect: Connect) -> None:
         self.line = Line(place, server, self._take, connect)
         self.holders = 0
-        self.takers: dict[str, Callable[[list[Mapping[str, Any]]], None]] = {}
+        self.takers: dict[str, WeakSet[Taker]] = {}
 
     def _take(self, root: str, reports: list[Mapping[str, Any]]) -> None:
-        taker = self.takers.get(root)
-        if taker is not None:
-            taker(reports)
+        for taker in list(self.takers.get(root, ())):
+            taker.put(reports)
 
 
 class Lines:

@@ -10,6 +10,8 @@ from typing import Any
 
 from .streams import PIECE, WINDOW
 
+_MOST = 1000
+
 Send = Callable[[Mapping[str, Any], bytes], None]
 Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -27,6 +29,9 @@ class AgentStreams:
         """What came from the node for a stream."""
         name = str(fields["stream"])
         if "open" in fields:
+            if len(self._streams) >= _MOST or name in self._streams:
+                self._send({"stream": name, "closed": "there are too many"}, b"")
+                return
             stream = self._add(name)
             stream.go(self._to_server(stream))
         elif name in self._streams:
@@ -68,6 +73,7 @@ class _Stream:
         self.forget: Callable[[], object] = lambda: None
         self._send = send
         self._arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._waiting = 0
         self._may_send = WINDOW
         self._room = asyncio.Event()
         self._room.set()
@@ -77,10 +83,15 @@ class _Stream:
         self._work = asyncio.ensure_future(work)
 
     def take(self, fields: Mapping[str, Any], data: bytes) -> None:
+        self._waiting += len(data)
+        if self._waiting > 2 * WINDOW:
+            self.refuse("more was sent than could be taken")
+            return
         if data:
             self._arrived.put_nowait(data)
-        if "more" in fields:
-            self._may_send += int(fields["more"])
+        more = fields.get("more")
+        if isinstance(more, int):
+            self._may_send = min(WINDOW, self._may_send + more)
             self._room.set()
         if fields.get("end"):
             self._arrived.put_nowait(None)
@@ -133,6 +144,7 @@ class _Stream:
         while (piece := await self._arrived.get()) is not None:
             writer.write(piece)
             await writer.drain()
+            self._waiting -= len(piece)
             self._send({"stream": self.name, "more": len(piece)}, b"")
         with suppress(OSError):
             writer.write_eof()

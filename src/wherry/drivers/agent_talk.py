@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import errno
 import itertools
-import json
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from wherry.core.errors import TargetUnavailableError, from_problem
+from wherry.core.errors import TargetUnavailableError
 
-from . import agent_bundle, frames
+from . import agent_answers, agent_bundle, frames
 from .agent_start import NONE_FOUND, READY
 from .agent_streams import AgentStreams
 from .places import Opened, Place, Process
@@ -24,6 +23,7 @@ log = logging.getLogger(__name__)
 START_S = 30.0
 _NOISE = 1 << 18
 _KEPT_WORDS = 4000
+_GREETED = ("python", "version", "system", "host")
 
 Answer = tuple[dict[str, Any], bytes]
 Take = Callable[[str, list[Mapping[str, Any]]], None]
@@ -65,7 +65,7 @@ class Agent:
         finally:
             self._waiting.pop(number, None)
         if "error" in answer:
-            raise self._named(from_problem(answer["error"]))
+            raise agent_answers.error(self._place, answer["error"])
         return answer, blob
 
     def close(self) -> None:
@@ -93,7 +93,8 @@ class Agent:
         return await self._process.read_exactly(size)
 
     async def read_frame(self) -> Answer:
-        text, data = frames.sizes(await self.read(frames.HEAD_SIZE))
+        head = await self.read(frames.HEAD_SIZE)
+        text, data = frames.sizes(head, frames.LARGEST_ANSWER)
         return frames.parse(await self.read(text)), await self.read(data) if data else b""
 
     async def ready_line(self) -> dict[str, Any]:
@@ -117,30 +118,26 @@ class Agent:
         with suppress(OSError):  # whoever reads there finds out
             self._process.write(frames.pack(fields, data))
 
-    def _named(self, error: Exception) -> Exception:
-        """With the machine in front: the agent speaks of itself."""
-        if isinstance(error, TargetUnavailableError):
-            error.message = f"{self._place}: {error.message}"
-        return error
-
     async def _listen(self) -> None:
         try:
             while True:
-                fields, data = await self.read_frame()
-                if "stream" in fields:
-                    self.streams.take(fields, data)
-                    continue
-                if "reports" in fields:
-                    self._take(str(fields["root"]), fields["reports"])
-                    continue
-                answered = self._waiting.get(fields["id"])
-                if answered is not None and not answered.done():
-                    answered.set_result((fields, data))
-        except (EOFError, OSError, ValueError, KeyError):
+                self._heard(*await self.read_frame())
+        except (EOFError, OSError, ValueError):
             self.close()
         except frames.FrameError as error:
             log.warning("%s: %s", self._place, error)
             self.close()
+
+    def _heard(self, fields: dict[str, Any], data: bytes) -> None:
+        reports, number = fields.get("reports"), fields.get("id")
+        if "stream" in fields:
+            self.streams.take(fields, data)
+        elif isinstance(reports, list):
+            self._take(str(fields.get("root")), reports)
+        elif isinstance(number, int) and number in self._waiting:
+            answered = self._waiting[number]
+            if not answered.done():
+                answered.set_result((fields, data))
 
     async def _listen_to_words(self) -> None:
         with suppress(OSError, ValueError, EOFError):
@@ -178,7 +175,7 @@ async def _start(place: Place, opened: Opened, take: Take) -> Agent:
 
 def _on_linux(place: Place, said: dict[str, Any]) -> dict[str, Any]:
     if said.get("platform") != "linux":
-        raise _not_started(place, f"it runs {said.get('platform')}, and nodes are Linux")
+        raise _not_started(place, f"it runs {str(said.get('platform'))[:100]}, and nodes are Linux")
     return said
 
 
@@ -187,11 +184,14 @@ async def _greeting(place: Place, agent: Agent) -> dict[str, Any]:
     head = await agent.read(1)
     if head == b"\n":
         raise _no_room(place, await agent.ready_line())
-    text, data = frames.sizes(head + await agent.read(frames.HEAD_SIZE - 1))
-    hello = json.loads(await agent.read(text + data))
+    head += await agent.read(frames.HEAD_SIZE - 1)
+    text, data = frames.sizes(head, frames.LARGEST_ANSWER)
+    hello = frames.parse(await agent.read(text + data))
     if hello.get("protocol") != frames.PROTOCOL:
-        raise _not_started(place, f"its protocol is {hello.get('protocol')}")
-    return dict(hello)
+        raise _not_started(place, f"its protocol is {str(hello.get('protocol'))[:100]}")
+    with agent_answers.making_sense(place):
+        told = {name: agent_answers.text(hello[name]) for name in _GREETED}
+        return {**told, "pid": int(hello["pid"]), "identity": hello["identity"]}
 
 
 def _no_python(place: Place, found: str) -> TargetUnavailableError:
@@ -211,7 +211,7 @@ def _no_python(place: Place, found: str) -> TargetUnavailableError:
 def _no_room(place: Place, said: Mapping[str, Any]) -> TargetUnavailableError:
     full = said.get("number") in (errno.ENOSPC, errno.EDQUOT)
     return TargetUnavailableError(
-        f"{place}: {said.get('home')} cannot be written: {said.get('error')}",
+        f"{place}: {str(said.get('home'))[:500]} cannot be written: {str(said.get('error'))[:500]}",
         hint="make room on that disk" if full else "the user's home there must be writable",
         cause="disk_full" if full else "home",
     )

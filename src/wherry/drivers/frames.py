@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, Mapping, Tuple
 
 PROTOCOL = 1
 LARGEST = 1 << 30
+LARGEST_ANSWER = 1 << 26
 
 _HEAD = struct.Struct(">II")
 HEAD_SIZE = _HEAD.size
@@ -26,22 +27,26 @@ def pack(fields: Mapping[str, Any], data: bytes = b"") -> bytes:
     return _HEAD.pack(len(text), len(data)) + text + data
 
 
-def sizes(head: bytes) -> Tuple[int, int]:
+def sizes(head: bytes, most: int = LARGEST) -> Tuple[int, int]:
     """How long the two parts are that follow."""
     text, data = _HEAD.unpack(head)
-    if text > LARGEST or data > LARGEST:
-        raise FrameError("a frame of more than a gigabyte is announced")
+    if text > most or data > most:
+        raise FrameError(f"a frame of more than {most >> 20} MiB is announced")
     return text, data
 
 
 def parse(text: bytes) -> Dict[str, Any]:
     try:
-        fields = json.loads(text)
-    except ValueError:
+        fields = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError):
         raise FrameError("a frame is not JSON") from None
     if not isinstance(fields, dict):
         raise FrameError("a frame is not an object")
     return fields
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def read(exactly: Callable[[int], bytes]) -> Tuple[Dict[str, Any], bytes]:

@@ -10,7 +10,8 @@ from typing import Any, cast
 from wherry.core.errors import TargetUnavailableError
 from wherry.core.resources import Resources
 
-from . import agent_lines, ssh_connection
+from . import agent_answers, agent_lines, ssh_connection
+from .agent_answers import number, text
 from .agent_driver import ROOT
 from .agent_line import Line, Link
 from .agent_talk import LostError
@@ -52,9 +53,10 @@ async def _preflight(host: Host, root: str, server: str) -> Findings:
     line = Line(host, server, lambda _root, _reports: None, ssh_connection.connect)
     try:
         link = await line.link()
-        if server:
-            await _check_way(host, link)
-        return await _findings(host, link, root)
+        with agent_answers.making_sense(host):
+            if server:
+                await _check_way(host, link)
+            return await _findings(host, link, root)
     except (TimeoutError, LostError):
         raise TargetUnavailableError(
             f"the connection to {host} was lost during the check", cause="lost"
@@ -67,7 +69,7 @@ async def _check_way(host: Host, link: Link) -> None:
     trouble = (await _ask(link, do="reach", url=link.way, limit_s=_ANSWER_S / 2))["trouble"]
     if trouble is not None:
         raise TargetUnavailableError(
-            f"a port of {host} is forwarded to this server, but from there {trouble}",
+            f"a port of {host} is forwarded to this server, but from there {text(trouble)}",
             hint="look for a firewall on that machine's own loopback address",
             cause="tunnel",
         )
@@ -75,37 +77,38 @@ async def _check_way(host: Host, link: Link) -> None:
 
 async def _findings(host: Host, link: Link, root: str) -> Findings:
     limits: dict[str, None] = {}
-    node = (await _ask(link, do="check", root=root, limits=limits))["nodes"][0]
+    node = agent_answers.nodes(await _ask(link, do="check", root=root, limits=limits))[0]
     asked_at = _now()
     around = await _ask(link, do="look_around", root=root)
-    skew = float(around["time"]) - (asked_at + _now()) / 2
-    _check_room(host, around)
+    skew = number(around["time"]) - (asked_at + _now()) / 2
+    free = int(number(around["free"]))
+    _check_room(host, free, around)
     hello, opened = link.agent.hello, cast(Opened, link.opened)
     return Findings(
         host_key=opened.host_key,
         jump_host_keys=opened.jump_host_keys,
-        hostname=str(hello["host"]),
-        python=str(hello["python"]),
-        version=str(hello["version"]),
-        system=str(hello["system"]),
-        resources=Resources(**node["resources"]),
-        gpus=tuple(node["gpus"]),
-        disk_free=int(around["free"]),
+        hostname=hello["host"],
+        python=hello["python"],
+        version=hello["version"],
+        system=hello["system"],
+        resources=node.resources,
+        gpus=tuple(node.gpus),
+        disk_free=free,
         clock_skew_s=round(skew, 3),
-        warnings=tuple(_warnings(host, int(around["free"]), skew)),
+        warnings=tuple(_warnings(host, free, skew)),
     )
 
 
-def _check_room(host: Host, around: Mapping[str, Any]) -> None:
-    if int(around["free"]) < _LEAST_FREE:
+def _check_room(host: Host, free: int, around: Mapping[str, Any]) -> None:
+    if free < _LEAST_FREE:
         raise TargetUnavailableError(
-            f"{host}: the disk with {around['root']} is full: {_size(around['free'])} are free",
+            f"{host}: the disk with {text(around['root'])} is full: {_size(free)} are free",
             hint="make room there",
             cause="disk_full",
         )
     if around["trouble"]:
         raise TargetUnavailableError(
-            f"{host}: {around['trouble']}",
+            f"{host}: {text(around['trouble'])}",
             hint="the user must be able to write there",
             cause="home",
         )
@@ -125,8 +128,8 @@ def _now() -> float:
     return time.time()
 
 
-def _size(count: object) -> str:
-    return f"{int(str(count)) / (1 << 20):.0f} MiB"
+def _size(count: int) -> str:
+    return f"{count / (1 << 20):.0f} MiB"
 
 
 async def _ask(link: Link, **fields: Any) -> dict[str, Any]:
