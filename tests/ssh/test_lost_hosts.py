@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.homes import Home, wait_until
-from tests.ssh.test_targets import _log, _pool, second
+from tests.ssh.test_targets import _attach, _log, _pool, second
 from tests.sshd import Sshd
-from wherry import Workspace
+from wherry import Run, Workspace
+from wherry.core.errors import ConflictError
 from wherry.sdk.compute.amlcompute import AmlCompute
 
 __all__ = ["second"]
 
 WHERE = "import os; print(os.environ['HOME'])"
+WORK = """
+import os, time
+open(os.environ['HOME'] + '/works', 'w').write(str(os.getpid()))
+time.sleep(600)
+"""
 
 
 def die(sshd: Sshd) -> None:
@@ -55,3 +64,65 @@ def test_runs_go_to_the_hosts_that_answer(home: Home, sshd: Sshd, second: Sshd) 
     wait_until(lambda: node_states(cluster) == ["idle", "idle"])
     cluster.refresh_state()
     assert cluster.problem is None
+
+
+def wherry(*words: str) -> None:
+    program = Path(sys.executable).with_name("wherry")
+    subprocess.run([program, "-w", "w", *words], check=True)
+
+
+def working(home: Home, sshd: Sshd, target: str) -> tuple[Run, psutil.Process]:
+    """A run on the host, and its command there."""
+    run = home.submit(WORK, compute_target=target)
+    noted = sshd.home / "works"
+    wait_until(lambda: noted.exists() and noted.read_text())
+    wait_until(lambda: run.get_status() == "Running")
+    return run, psutil.Process(int(noted.read_text()))
+
+
+def cleared(sshd: Sshd) -> bool:
+    """Whether no attempt has left anything there."""
+    return not [each for each in sshd.home.glob(".wherry-node/*/*-*") if each.is_dir()]
+
+
+def test_a_node_that_is_given_up_is_cleared_when_it_is_back(home: Home, own_sshd: Sshd) -> None:
+    own_sshd.start()
+    workspace = Workspace.create("w", exist_ok=True)
+    cluster = _pool(workspace, own_sshd)
+    run, process = working(home, own_sshd, "pool")
+    with pytest.raises(ConflictError, match="it is not lost"):
+        cluster.give_up_node("127.0.0.3")
+    die(own_sshd)
+    wherry("compute", "give-up", "pool", "127.0.0.3", "--yes")
+    details = run.get_details()
+    assert details["status"] == "Failed"
+    assert (
+        "its machine 127.0.0.3 was declared lost by owner" in details["error"]["error"]["message"]
+    )
+    assert process.is_running()
+    cluster.delete()
+    wait_until(lambda: "pool" not in workspace.compute_targets)
+    [host] = workspace._client.get("/sites/lab")["hosts"]
+    assert host["state"] == "set aside"
+    own_sshd.start()
+    wait_until(lambda: workspace._client.get("/sites/lab")["hosts"][0]["state"] == "free")
+    wait_until(lambda: not process.is_running())
+    assert cleared(own_sshd)
+    assert run.get_status() == "Failed"
+
+
+def test_a_machine_that_is_lost_can_be_detached(home: Home, own_sshd: Sshd) -> None:
+    own_sshd.start()
+    workspace = Workspace.create("w", exist_ok=True)
+    machine = _attach(workspace, own_sshd)
+    machine.wait_for_completion()
+    run, process = working(home, own_sshd, "vm")
+    with pytest.raises(ConflictError, match="it is not lost"):
+        machine.detach(force=True)
+    die(own_sshd)
+    machine.detach(force=True)
+    wait_until(lambda: "vm" not in workspace.compute_targets)
+    assert run.get_status() == "Failed"
+    own_sshd.start()
+    wait_until(lambda: not process.is_running())
+    wait_until(lambda: cleared(own_sshd))

@@ -62,6 +62,7 @@ _UNDER_PREFIX = {
     f"PATCH {_COMPUTE}": Who.OWNER,
     f"DELETE {_COMPUTE}": Who.OWNER,
     f"GET {_COMPUTE}/nodes": Who.WORKSPACE,
+    f"POST {_COMPUTE}/nodes/{{node}}/give-up": Who.OWNER,
     f"GET {_COMPUTE}/sizes": Who.WORKSPACE,
     f"GET {_COMPUTE}/runs": Who.OWNER,
     f"POST {_COMPUTE}/check": Who.OWNER,

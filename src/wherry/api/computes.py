@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Query, Response
 
-from wherry.control import computes, costs, evictions
+from wherry.control import computes, costs, evictions, giving_up
 
 from .bodies import ComputeChanges, Eviction, NewCompute
-from .deps import PlaneDep
+from .deps import CallerDep, PlaneDep
 from .guard import guarded_router
 from .plain_json import PlainJSON
 
@@ -53,12 +53,24 @@ def change_compute(
     response_class=PlainJSON,
     responses={204: {"description": "It is gone."}},
 )
-def delete_compute(workspace: str, compute: str, plane: PlaneDep, cancel: bool = False) -> Response:
+def delete_compute(
+    workspace: str,
+    compute: str,
+    plane: PlaneDep,
+    caller: CallerDep,
+    cancel: bool = False,
+    force: bool = False,
+) -> Response:
     """With ``cancel`` its runs are canceled; without, it is refused while there are any.
 
-    Until its runs have ended and its nodes are away, it is still there, ``Deleting``.
+    Until its runs have ended and its nodes are away, it is still there, ``Deleting``. With
+    ``force`` an attached machine that does not answer is declared lost: its runs fail.
     """
-    if computes.remove(plane, workspace, compute, cancel=cancel):
+    if force:
+        gone = giving_up.detach_lost(plane, workspace, compute, caller.name)
+    else:
+        gone = computes.remove(plane, workspace, compute, cancel=cancel)
+    if gone:
         return Response(status_code=204)
     return PlainJSON(computes.show(plane, workspace, compute), status_code=202)
 
@@ -66,6 +78,16 @@ def delete_compute(workspace: str, compute: str, plane: PlaneDep, cancel: bool =
 @router.get(f"{_COMPUTE}/nodes")
 def list_nodes(workspace: str, compute: str, plane: PlaneDep) -> dict[str, Any]:
     return {"items": computes.list_nodes(plane, workspace, compute)}
+
+
+@router.post(f"{_COMPUTE}/nodes/{{node}}/give-up")
+def give_up_node(
+    workspace: str, compute: str, node: str, plane: PlaneDep, caller: CallerDep
+) -> dict[str, Any]:
+    """Declare a node lost that does not answer: its run fails, though it may still be executed
+    there, and the node goes; its host is used again when it has answered and is cleared.
+    """
+    return giving_up.give_up_node(plane, workspace, compute, node, caller.name)
 
 
 @router.get(f"{_COMPUTE}/sizes")

@@ -8,7 +8,7 @@ import click
 
 from .command import Group, completing, pass_session
 from .compute_change import attach, create, update
-from .compute_delete import delete, detach
+from .compute_delete import delete, detach, give_up
 from .compute_path import compute_path, names_one, site_path, the_name
 from .compute_ssh import connect_ssh
 from .compute_view import (
@@ -101,6 +101,7 @@ def restart(session: Session, name: Optional[str], named: Optional[str]) -> None
 
 compute.add_command(delete)
 compute.add_command(detach)
+compute.add_command(give_up)
 
 
 @compute.command(

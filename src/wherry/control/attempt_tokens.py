@@ -6,6 +6,7 @@ import hmac
 from datetime import datetime, timedelta
 
 from wherry.core.errors import AuthenticationException
+from wherry.core.gang import GIVEN_UP
 from wherry.store import attempts
 
 from .plane import ABSENCE, Plane
@@ -45,12 +46,21 @@ def started(plane: Plane, attempt_id: str) -> None:
     _keep(plane, attempt_id, plane.now() + AFTER_THE_END)
 
 
+def end(plane: Plane, attempt_id: str) -> None:
+    """What it sends from now on is looked at anew."""
+    plane.good_attempts.pop(attempt_id, None)
+
+
 def check(plane: Plane, attempt_id: str, run_id: str) -> None:
     """Refuse the token of an attempt that is long over."""
     with plane.database.read() as connection:
         attempt = attempts.find(connection, attempt_id)
     if attempt is None or attempt.run_id != run_id:
         raise AuthenticationException(f"the token is of an attempt that run {run_id} has no more")
+    if attempt.stop_reason == GIVEN_UP:
+        raise AuthenticationException(
+            f"the token of run {run_id} is no longer valid: its machine was declared lost"
+        )
     now = plane.now()
     until = now + AFTER_THE_END
     if attempt.ended_at is not None:

@@ -8,7 +8,7 @@ from typing import Any
 from wherry.core.compute_configs import HostConfig
 from wherry.core.errors import TargetUnavailableError
 from wherry.core.resources import Resources
-from wherry.store import nodes, sites
+from wherry.store import lost_machines, nodes, sites
 
 from .plane import Plane
 from .sightings import Place, Sighting, missed
@@ -22,14 +22,17 @@ class HostClaims:
     def taken(self) -> Mapping[str, Mapping[str, Any]]:
         with self._plane.database.read() as connection:
             present = sites.nodes_at(connection, self._site)
-        return {node.id: node.config for node in present if node.config}
+            lost = lost_machines.at_site(connection, self._site)
+        return {node.id: node.config for node in [*present, *lost] if node.config}
 
     def take(self, node_id: str, hosts: Sequence[HostConfig]) -> HostConfig | None:
         with self._plane.write() as connection:
             sites.find(connection, self._site, lock=True)
             present = sites.nodes_at(connection, self._site)
             mine = [_place(node.config) for node in present if node.id == node_id and node.config]
-            others = {_place(node.config) for node in present if node.id != node_id and node.config}
+            lost = lost_machines.at_site(connection, self._site)
+            given = [node for node in [*present, *lost] if node.id != node_id and node.config]
+            others = {_place(node.config) for node in given}
             free = [host for host in hosts if (host.address, host.port) not in others]
             kept = [host for host in free if (host.address, host.port) in mine]
             chosen = next(iter([*kept, *free]), None)

@@ -162,7 +162,11 @@ class Scaling:
     def _work(self, size: Size) -> None:
         """Have machines made and removed, each by one at a time."""
         with self._plane.database.read() as connection:
-            for node in nodes.present(connection, self._target):
+            present = nodes.present(connection, self._target)
+            for node_id in set(self._checked_at) - {node.id for node in present}:
+                self._forget(node_id)  # one that was given up
+                self._checked_at.pop(node_id, None)
+            for node in present:
                 if node.state == nodes.PREPARING and self._due(node):
                     self._workers.do(node.id, partial(self._make, node, size))
                 elif node.state in (nodes.LEAVING, nodes.PREEMPTED) and not nodes.has_traces(

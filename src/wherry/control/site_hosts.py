@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from wherry.core.compute_configs import HostConfig
-from wherry.store import nodes, sites
+from wherry.store import lost_machines, nodes, sites
 
 from .plane import Plane
 from .sightings import SET_ASIDE, UNREACHABLE
@@ -24,10 +24,15 @@ def hosts_of(plane: Plane, connection: Connection, row: Row[Any]) -> list[dict[s
     for target in {node.target for node in present}:
         busy.update(nodes.busy(connection, target))
     hosts = [HostConfig(**host) for host in row.config["hosts"]]
-    return [
+    found = [
         _host(plane, row.name, host, by_place.get((host.address, host.port)), busy)
         for host in hosts
     ]
+    lost = {
+        (each.config["address"], each.config["port"]): each
+        for each in lost_machines.at_site(connection, row.name)
+    }
+    return [_lost(each, lost.get((each["address"], each["port"]))) for each in found]
 
 
 def counts(hosts: Sequence[dict[str, Any]]) -> dict[str, int]:
@@ -63,6 +68,13 @@ def _host(
         "node": node.id if node is not None else None,
         "run_id": busy.get(node.id) if node is not None else None,
     }
+
+
+def _lost(host: dict[str, Any], lost: Row[Any] | None) -> dict[str, Any]:
+    if lost is None:
+        return host
+    reason = f"declared lost by {lost.given_up_by}; it is used again when it answers"
+    return {**host, "state": SET_ASIDE, "reason": reason}
 
 
 def _state(plane: Plane, site: str, host: HostConfig, node: Row[Any] | None) -> tuple[str, str]:

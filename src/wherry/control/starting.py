@@ -64,6 +64,8 @@ class Starting:
                 continue
             with self._troubles.alone(attempt.run_id, attempt.id):
                 with self._plane.database.read() as connection:
+                    if attempts.get(connection, attempt.id).released_at is not None:
+                        continue  # its machine was given up just now
                     run = runs.get(connection, attempt.run_id)
                 self._start(run, attempt.id, attempts.place_of(attempt))
 

@@ -21,6 +21,7 @@ from wherry.store import attempts, computes
 from . import machines
 from .clusters import Cluster
 from .computes import finish_removal
+from .lost_machines import LostMachines
 from .machines import CREATING, SUCCEEDED
 from .plane import Plane
 from .reconciler import Reconciler
@@ -48,6 +49,7 @@ class Targets:
         }
         self._known: dict[str, tuple[Any, Any]] = {}
         self._workers = Workers()
+        self._lost = LostMachines(plane)
         self._leaving = False
         self._changed = threading.Event()
         self._stopping = threading.Event()
@@ -96,6 +98,7 @@ class Targets:
         gone = set(self._reconcilers) - self._static - set(rows)
         for target in gone:
             self._drop(target)
+        self._lost.look()
         if gone:
             gc.collect()  # their pipes and connections go with them, not at some later time
 

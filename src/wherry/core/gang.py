@@ -13,6 +13,8 @@ PREEMPTED = "Preempted"
 """Asked to end because the node is wanted for another; the run queues again."""
 UNUSABLE = "NodeUnusable"
 """Its node could not start it, and nothing of it was executed; the run queues again."""
+GIVEN_UP = "GivenUp"
+"""Its machine was declared lost by somebody: it may still run there, and is not heard any more."""
 SERVED = "Served"
 """Asked to end because those that it served have all ended well."""
 

@@ -142,6 +142,11 @@ def _together(
         return list(pool.map(ask, many))
 
 
+def inner_handle(handle: Handle) -> Handle:
+    """As the node's own driver knows it."""
+    return _parsed(handle)[1]
+
+
 def _parsed(handle: Handle) -> tuple[str, Handle]:
     try:
         found = json.loads(handle)

@@ -95,7 +95,7 @@ class LocalDriver:
                 f"an attempt cannot be started in {self._root}: {error}",
                 hint="look for a full disk, missing permissions or too many processes",
             ) from None
-        return Handle(json.dumps({"attempt": launch.attempt_id}))
+        return handle_of(launch.attempt_id)
 
     def rescue(self, launch: Launch) -> bool:
         folder = self._folder_of(launch.attempt_id)
@@ -239,6 +239,11 @@ class LocalDriver:
             yield
         finally:
             os.close(handle)
+
+
+def handle_of(attempt_id: str) -> Handle:
+    """What ``submit`` returns for it, on this machine or over SSH on another."""
+    return Handle(json.dumps({"attempt": attempt_id}))
 
 
 def rendered(launch: Launch, folder: str, where: str) -> str:

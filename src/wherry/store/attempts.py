@@ -49,6 +49,9 @@ _LIVE = (
     )
     .order_by(attempts.c.created_at)
 )
+_UNRELEASED = select(attempts).where(
+    attempts.c.target == bindparam("at"), attempts.c.released_at.is_(None)
+)
 _TO_RELEASE = (
     select(attempts)
     .where(
@@ -122,6 +125,11 @@ def live(connection: Connection, target: str) -> list[AttemptRow]:
     Also those that ended before their handle was noted: without it they cannot be cleared away.
     """
     return list(connection.execute(_LIVE, {"at": target}))
+
+
+def unreleased(connection: Connection, target: str) -> list[AttemptRow]:
+    """Those of which something may be on the target, whether they have ended or not."""
+    return list(connection.execute(_UNRELEASED, {"at": target}))
 
 
 def to_release(

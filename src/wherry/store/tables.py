@@ -453,6 +453,21 @@ nodes = Table(
     Index("ix_nodes_target_removed_at", "target", "removed_at"),
 )
 
+# Declared lost by somebody: ``handles`` are of attempts that may still be there. A row goes when
+# the machine has answered and they are cleared; until then its host is given to nobody.
+lost_machines = Table(
+    "lost_machines",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("target", String(255), nullable=False),
+    Column("site", String(255), nullable=False),
+    Column("config", JSON, nullable=False),
+    Column("secrets", Text),
+    Column("handles", JSON, nullable=False),
+    Column("given_up_by", String(255), nullable=False),
+    Column("given_up_at", Timestamp, nullable=False),
+)
+
 # What was used, by day. The rows without a run are what the target's nodes took in all.
 costs = Table(
     "costs",

@@ -88,6 +88,7 @@ class World:
             "other_id": self.snapshot,
             "attempt_id": self.attempt,
             "text": self.run,
+            "node": "n",
             "path": "outputs/a",
             "digest": "0" * 64,
             "stream": "s",

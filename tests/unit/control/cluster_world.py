@@ -65,7 +65,9 @@ class MemorySite:
                 raise TargetUnavailableError("the site is full")
             world.made[node_id] = world.made.get(node_id, 0) + 1
             name = f"m{len(world.made)}"
-            world.there[node_id] = Machine(name, Resources(2, 1 << 30, 0), (), {"address": name})
+            world.there[node_id] = Machine(
+                name, Resources(2, 1 << 30, 0), (), {"address": name, "port": 22}
+            )
         return world.there[node_id]
 
     def _step(self, call: Callable[[], T]) -> T:

@@ -104,6 +104,14 @@ class Cluster(ComputeTarget):
         """
         self._post("evict", {"node": node})
 
+    def give_up_node(self, node: str) -> None:
+        """Declare a node lost that does not answer and will not come back.
+
+        Its run fails with the reason ``RunnerLost``, though it may still be executed there; what it
+        still sends is refused. The host is used again once it has answered and been cleared.
+        """
+        self._post(f"nodes/{quote(node)}/give-up")
+
     @staticmethod
     def supported_vmsizes(
         workspace: wherry.Workspace, location: Optional[str] = None

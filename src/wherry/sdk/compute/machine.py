@@ -177,9 +177,13 @@ class RemoteCompute(ComputeTarget):
         found: Dict[str, Any] = answer["found"]
         return found
 
-    def detach(self, *, cancel_active_runs: bool = False) -> None:
-        """Take it out of the workspace. Active runs prevent it, unless they may be canceled."""
-        self._remove(cancel_active_runs)
+    def detach(self, *, cancel_active_runs: bool = False, force: bool = False) -> None:
+        """Take it out of the workspace. Active runs prevent it, unless they may be canceled.
+
+        ``force`` declares a machine lost that does not answer: runs on it fail, though they may
+        still be executed there.
+        """
+        self._remove(cancel_active_runs, force)
 
     @property
     def _config(self) -> Dict[str, Any]:

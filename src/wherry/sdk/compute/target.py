@@ -290,10 +290,10 @@ class ComputeTarget:
         if given:
             self._record = told(self.workspace._client.patch(self._path, json=given))
 
-    def _remove(self, cancel: bool) -> None:
+    def _remove(self, cancel: bool, force: bool = False) -> None:
         if self.type == "local":
             raise UserErrorException("the compute target 'local' is always there")
-        query = "?cancel=true" if cancel else ""
+        query = "?force=true" if force else "?cancel=true" if cancel else ""
         answer = self.workspace._client.delete(self._path + query)
         self._record = {**self._record, **(answer or {}), "provisioning_state": "Deleting"}
 
