@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.homes import Home
+from tests.homes import Home, wait_until
 from wherry import Run
+from wherry.compute import AmlCompute, ComputeTarget
 
 SCRIPT = """
 from wherry import Run
@@ -96,3 +97,27 @@ def test_without_a_token_nothing_is_shown(home: Home, run: Run) -> None:
     page = browse(run.get_portal_url(), home.folder, until="Paste the server's token")
     assert "Paste the server's token" in page
     assert "curve" not in page
+
+
+def test_compute_targets_are_shown_with_what_waits_for_them(home: Home, run: Run) -> None:
+    config = AmlCompute.provisioning_configuration(vm_size="local-1", max_nodes=1)
+    ComputeTarget.create(run.experiment.workspace, "cpu", config)
+    busy, waiting = (
+        home.submit("import time; time.sleep(600)", compute_target="cpu") for _ in "ab"
+    )
+    wait_until(lambda: busy.get_status() == "Running")
+    token = (home.home / "token").read_text().strip()
+    address = f"{run.get_portal_url().split('#')[0]}#/compute{{}}?workspace=w&token={token}"
+    listed = browse(address.format(""), home.folder, until="1 on it, 1 waiting")
+    assert "1 of 0-1: 1 running" in listed
+    assert "1 on it, 1 waiting" in listed
+    reason = "1 busy until run"
+    shown = browse(address.format("/cpu"), home.folder, until=reason)
+    assert '<span class="status running">running</span>' in shown
+    assert f"#/runs/{busy.id}" in shown
+    assert f"#/runs/{waiting.id}" in shown
+    assert reason in shown
+    for each in (waiting, busy):
+        each.cancel()
+    for each in (waiting, busy):
+        each.wait_for_completion(raise_on_error=False)

@@ -32,6 +32,7 @@ def target_columns() -> List[Column]:
         Column("FREE MEMORY", lambda row: free_of(row, "memory_bytes"), right=True, drops=6),
         Column("FREE GPUS", lambda row: free_of(row, "gpu"), right=True, drops=4),
         Column("RUNS", lambda row: str(row.get("active", "")), right=True, drops=2),
+        Column("WAITING", lambda row: str(row.get("waiting", "")), right=True, drops=2),
         Column("PROBLEM", lambda row: str(row.get("problem") or ""), wraps=True),
     ]
 

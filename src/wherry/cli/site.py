@@ -253,7 +253,12 @@ def _host_columns() -> List[Column]:
         return lambda row: "" if row.get(name) is None else f"{row[name]:g}"
 
     return [
-        Column("HOST", address_of),
+        Column("HOST", lambda row: str(row["name"])),
+        Column(
+            "ADDRESS",
+            lambda row: "" if address_of(row) == row["name"] else address_of(row),
+            drops=5,
+        ),
         Column("USER", lambda row: str(row["username"]), drops=4),
         Column("CPUS", amount("cpu"), right=True, drops=3),
         Column("MEMORY", _memory, right=True, drops=3),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -16,19 +17,21 @@ from wherry.core.resources import Resources
 from wherry.core.targets import LOCAL
 from wherry.core.vm_sizes import nearest
 from wherry.drivers.base import Health
-from wherry.store import attempts, nodes
+from wherry.store import attempts, nodes, queues
 
 from .plane import Plane
 from .site_opening import open_site
 
 STEADY, RESIZING = "Steady", "Resizing"
+_LAST, _MOST_COUNTED = 2**62, 1000
 
 
 def record(plane: Plane, connection: Connection, row: Row[Any]) -> dict[str, Any]:
     present = nodes.present(connection, row.target)
     busy = nodes.busy(connection, row.target)
-    shown = [_node(node, busy.get(node.id)) for node in present]
     active = attempts.active(connection, row.target)
+    begun = {attempt.node_id: attempt.created_at for attempt in reversed(active)}
+    shown = [_node(node, busy.get(node.id), begun.get(node.id)) for node in present]
     located = row.kind == CLUSTER
     if not located:
         shown = _nodes_of(plane.machines.get(row.target), active, iso(row.created_at), row.config)
@@ -51,7 +54,13 @@ def record(plane: Plane, connection: Connection, row: Row[Any]) -> dict[str, Any
         "nodes": shown,
         "free": _free(shown) if located else _left(plane.machines.get(row.target), active),
         "active": len(active),
+        "waiting": _waiting(connection, row.target),
     }
+
+
+def _waiting(connection: Connection, target: str) -> int:
+    """How many runs wait for it, counted up to a thousand."""
+    return queues.count_before(connection, target, _LAST, _MOST_COUNTED)
 
 
 def _free(shown: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -117,8 +126,9 @@ def _status(
     }
 
 
-def _node(node: Row[Any], run_id: str | None) -> dict[str, Any]:
+def _node(node: Row[Any], run_id: str | None, begun: datetime | None) -> dict[str, Any]:
     working = run_id is not None and node.state == nodes.IDLE
+    idle = node.idle_since if node.state == nodes.IDLE else None
     return {
         "id": node.id,
         "name": node.name or node.id,
@@ -137,6 +147,7 @@ def _node(node: Row[Any], run_id: str | None) -> dict[str, Any]:
         "host_key": node.config.get("host_key") or "",
         "jump_host_keys": node.config.get("jump_host_keys") or [],
         "created_at": iso(node.created_at),
+        "since": iso((begun if working else idle) or node.state_since),
     }
 
 
@@ -146,6 +157,7 @@ def local(plane: Plane) -> dict[str, Any]:
     trouble: str | None = None
     with plane.database.read() as connection:
         active = attempts.active(connection, LOCAL)
+        waiting = _waiting(connection, LOCAL)
     try:
         health = driver.check() if driver is not None else None
     except TargetUnavailableError as error:
@@ -166,6 +178,7 @@ def local(plane: Plane) -> dict[str, Any]:
         "nodes": _nodes_of(health, active, at, {}),
         "free": _left(health, active),
         "active": len(active),
+        "waiting": waiting,
     }
 
 
@@ -186,6 +199,7 @@ def _nodes_of(
             "address": config.get("address"),
             "port": config.get("port"),
             "created_at": at,
+            "since": iso(active[0].created_at) if active else at,
         }
         for node in (health.nodes if health else ())
     ]

@@ -80,6 +80,7 @@ def test_this_machine_is_among_them(client: TestClient) -> None:
     assert set(listed[0]) == set(listed[1])
     assert listed[0]["kind"] == "local"
     assert listed[0]["nodes"][0]["state"] == "idle"
+    assert [each["waiting"] for each in listed] == [0, 0]
     assert client.delete(f"{COMPUTES}/local").status_code == 409
 
 
@@ -147,6 +148,7 @@ def test_a_cluster_with_runs_is_deleted_only_if_that_is_meant(
 ) -> None:
     client.put(f"{COMPUTES}/cpu", json=CLUSTER)
     run_id = _queued(plane)
+    assert client.get(f"{COMPUTES}/cpu").json()["waiting"] == 1
     refused = client.delete(f"{COMPUTES}/cpu")
     assert refused.status_code == 409
     assert run_id in refused.json()["detail"]

@@ -247,7 +247,7 @@ def test_a_site(
     shown = wherry("site", "show", "lab").out
     assert [line.split()[:2] for line in shown.splitlines()[-3:]] == [
         ["node1.lab", "me"],
-        ["node2.lab:2222", "me"],
+        ["node2.lab", "node2.lab:2222"],
         ["node3.lab", "you"],
     ]
     assert "16" in shown

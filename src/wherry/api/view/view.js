@@ -1,4 +1,4 @@
-// A window on the server's REST API: the list of runs, and one run with its log, curves and files.
+// A window on the server's REST API: runs, one run with its log, curves and files, and compute targets.
 
 const API = "/api/v1";
 const main = document.getElementById("main");
@@ -63,8 +63,14 @@ function lasted(run) {
   if (seconds < 60) return `${seconds.toFixed(1)} s`;
   return `${Math.floor(seconds / 3600)}:${String(Math.floor((seconds % 3600) / 60)).padStart(2, "0")}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
 }
-const badge = (run) => make("span", { class: `status ${run.status}` }, run.status);
-const bytes = (size) => (size < 1000 ? `${size} B` : size < 1e6 ? `${(size / 1e3).toFixed(1)} kB` : `${(size / 1e6).toFixed(1)} MB`);
+const colored = (state, color = state) => make("span", { class: `status ${color}` }, state);
+const badge = (run) => colored(run.status);
+const UNITS = ["kB", "MB", "GB"];
+function bytes(size) {
+  if (size < 1000) return `${size} B`;
+  const unit = Math.min(UNITS.length, Math.floor(Math.log10(size) / 3));
+  return `${(size / 1000 ** unit).toFixed(1)} ${UNITS[unit - 1]}`;
+}
 const short = (value) => (value === null ? "not a number" : typeof value === "number" ? String(Number(value.toPrecision(6))) : String(value));
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
@@ -88,19 +94,112 @@ async function showList(experiment) {
 const here = (more = "") => `?workspace=${encodeURIComponent(chooser.value)}${more}`;
 
 function tableOf(body) {
-  const head = ["run", "experiment", "status", "submitted", "took", "message"].map((name) => make("th", {}, name));
-  return make("table", { class: "runs" }, make("thead", {}, make("tr", {}, ...head)), body);
+  return listOf(["run", "experiment", "status", "submitted", "took", "message"], body);
+}
+
+function listOf(names, body, more = "") {
+  return make("table", { class: `list ${more}` }, make("thead", {}, make("tr", {}, ...names.map((name) => make("th", {}, name)))), body);
+}
+
+// A row of a list: on a narrow page the extra is left out, the rest is put in pairs, the reason below.
+function listRow(name, under, extra, state, when, took, why) {
+  return make("tr", {}, make("td", { class: "name" }, name, under ? make("small", { class: "soft" }, under) : null),
+    make("td", { class: "extra" }, extra), make("td", { class: "state" }, state), make("td", { class: "when" }, when),
+    make("td", { class: "took" }, took), make("td", { class: "why soft" }, why));
 }
 
 const runLink = (id, text) => make("a", { href: `#/runs/${encodeURIComponent(id)}${here()}` }, text || id);
 const experimentLink = (name) => make("a", { href: `#/${here(`&experiment=${encodeURIComponent(name)}`)}` }, name);
 
+const targetLink = (name) => make("a", { href: `#/compute/${encodeURIComponent(name)}${here()}` }, name);
+
 function listed(run) {
-  return make("tr", {},
-    make("td", { class: "run" }, runLink(run.id, run.display_name), run.display_name ? make("small", { class: "soft" }, run.id) : null),
-    make("td", { class: "experiment" }, experimentLink(run.experiment)), make("td", { class: "state" }, badge(run)),
-    make("td", { class: "when" }, when(run.submitted_at)), make("td", { class: "took" }, lasted(run)),
-    make("td", { class: "why soft" }, run.message));
+  return listRow(runLink(run.id, run.display_name), run.display_name ? run.id : "", experimentLink(run.experiment),
+    badge(run), when(run.submitted_at), lasted(run), run.message);
+}
+
+const targets = () => `/workspaces/${encodeURIComponent(chooser.value)}/computes`;
+
+async function showTargets() {
+  const signal = page.signal, body = make("tbody");
+  document.title = "Compute - Wherry";
+  main.replaceChildren(make("h1", {}, "Compute"),
+    make("div", { class: "card" }, listOf(["target", "where", "state", "nodes", "runs", "problem"], body, "compute")));
+  while (!signal.aborted) {
+    const found = (await read(targets())).items;
+    if (signal.aborted) return;
+    renew(body, found, (items) => items.map((target) => listRow(targetLink(target.name), target.type,
+      target.location, shownState(target), nodesOf(target), workOf(target), target.problem)));
+    await pause(2000);
+  }
+}
+
+async function showTarget(name) {
+  const signal = page.signal, path = `${targets()}/${encodeURIComponent(name)}`;
+  const facts = make("div", { class: "card" }), nodes = make("div"), hosts = make("div"), runs = make("div");
+  main.replaceChildren(make("h1", {}, name), facts, nodes, hosts, runs);
+  while (!signal.aborted) {
+    const target = await read(path), found = await read(`${path}/runs?limit=${LISTED}`);
+    const pool = target.kind === "cluster" ? await read(`/sites/${encodeURIComponent(target.location)}`) : { hosts: [] };
+    if (signal.aborted) return;
+    document.title = `${stateOf(target)}: ${name} - Wherry`;
+    renew(facts, target, (shown) => [describeTarget(shown)]);
+    renew(nodes, target.nodes, drawNodes);
+    renew(hosts, pool.hosts, (items) => drawHosts(target.location, items));
+    renew(runs, found.items, (items) => drawRuns(items.length ? "Runs on it and waiting for it" : "No runs on it, none waits for it", items));
+    await pause(2000);
+  }
+}
+
+function stateOf(target) {
+  if (target.provisioning_state !== "Succeeded") return target.provisioning_state;
+  if (target.state === "Stopped") return "Stopped";
+  return target.status ? target.status.allocation_state : target.problem ? "Unavailable" : "Ready";
+}
+
+const shownState = (target) => colored(stateOf(target), target.problem ? "Unavailable" : stateOf(target));
+
+// How many there are of how many, and how they are: 2 of 0-4: 1 running, 1 idle.
+function nodesOf(target) {
+  const counts = target.status ? target.status.node_state_counts : {};
+  const told = Object.entries(counts).filter(([, count]) => count).map(([state, count]) => `${count} ${state}`).join(", ");
+  if (!target.status) return "1 node";
+  const { min_nodes: least, max_nodes: most } = target.status.scale_settings;
+  return `${target.status.current_node_count} of ${least === most ? most : `${least}-${most}`}${told ? `: ${told}` : ""}`;
+}
+
+function workOf(target) {
+  const parts = [target.active ? `${target.active} on it` : "", target.waiting ? `${target.waiting === 1000 ? "1000 or more" : target.waiting} waiting` : ""];
+  return parts.filter(Boolean).join(", ") || "no runs";
+}
+
+const owned = (each) => [!each.cpu ? "" : `${short(each.cpu)} CPU${each.cpu === 1 ? "" : "s"}`,
+  each.memory_bytes ? bytes(each.memory_bytes) : "", each.gpu ? `${each.gpu} GPU${each.gpu === 1 ? "" : "s"}` : ""].filter(Boolean).join(", ");
+const place = (each) => (each.address ? each.address + (each.port && each.port !== 22 ? `:${each.port}` : "") : "");
+
+function describeTarget(target) {
+  const { config } = target, errors = target.provisioning_errors.map((each) => each.message || each);
+  return factsOf([
+    ["state", shownState(target)], ["problem", target.problem], ["errors", errors.join("; ")], ["notice", target.notices.join("; ")],
+    ["type", target.type], ["where", target.location === target.name ? "" : target.location], ["nodes", nodesOf(target)],
+    ["runs", workOf(target)], ["free", owned(target.free) || "nothing"], ["size", config.vm_size], ["priority", config.vm_priority],
+    ["idle nodes go after", config.idle_seconds === undefined ? "" : `${config.idle_seconds} s`],
+    ["description", target.description], ["tags", pairsOf(target.tags)], ["created", when(target.created_at)],
+  ]);
+}
+
+function drawNodes(nodes) {
+  if (!nodes.length) return [];
+  const rows = nodes.map((node) => listRow(node.name, place(node) === node.name ? "" : place(node), owned(node), colored(node.state),
+    when(node.since), node.run_id ? runLink(node.run_id) : "", node.reason));
+  return [make("div", { class: "card" }, make("h2", {}, "Nodes"), listOf(["node", "has", "state", "since", "run", "reason"], make("tbody", {}, ...rows), "compute since"))];
+}
+
+function drawHosts(site, hosts) {
+  if (!hosts.length) return [];
+  const rows = hosts.map((host) => listRow(host.name, place(host) === host.name ? "" : place(host), owned(host), colored(host.state),
+    host.target ? `by ${host.target}` : "", host.run_id ? runLink(host.run_id) : "", host.reason));
+  return [make("div", { class: "card" }, make("h2", {}, `Hosts of ${site}`), listOf(["host", "has", "state", "taken", "run", "reason"], make("tbody", {}, ...rows), "compute"))];
 }
 
 async function showRun(id) {
@@ -121,7 +220,7 @@ async function showRun(id) {
     document.title = `${run.status}: ${title.textContent} - Wherry`;
     facts.replaceChildren(...describe(run, path));
     const stored = (await read(`${path}/files`)).items;
-    renew(children, (await read(`${path}/children`)).items, drawChildren);
+    renew(children, (await read(`${path}/children`)).items, (items) => (items.length ? drawRuns("Child runs", items) : []));
     renew(files, stored, (items) => [make("h2", {}, "Files"),
       items.length ? make("table", {}, ...items.map((file) => fileRow(path, file))) : make("p", { class: "soft" }, "None kept.")]);
     renew(metrics, (await read(`${path}/metrics`)).metrics, drawMetrics);
@@ -144,13 +243,13 @@ function describe(run, path) {
     ["status", badge(run)], [ended ? "because" : "now", run.message],
     ["line", error.source ? make("code", {}, `${error.file}:${error.line}: ${error.source}`) : null],
     ["run", run.id], ["parent", run.parent_id ? runLink(run.parent_id) : null], ["experiment", experimentLink(run.experiment)],
-    ["target", run.target || "this program"], ["submitted", when(run.submitted_at)], [ended ? "took" : "so far", lasted(run)],
+    ["target", run.target ? targetLink(run.target) : "this program"], ["submitted", when(run.submitted_at)], [ended ? "took" : "so far", lasted(run)],
     ["command", [spec.script || spec.command || []].concat(spec.arguments || []).flat().join(" ")],
     ["environment", environment.specification ? [environment.name || "unnamed", environment.version].filter(Boolean).join(":") : ""],
     ["python", environment.interpreter_path], ["commit", commit ? commit.slice(0, 12) + (changed ? " (with changes)" : "") : ""],
-    ["tags", Object.entries(run.tags).map(([key, value]) => (value ? `${key}=${value}` : key)).join(", ")],
-  ].filter(([, value]) => value);
-  const list = make("dl", {}, ...entries.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
+    ["tags", pairsOf(run.tags)],
+  ];
+  const list = factsOf(entries);
   const cancel = (event) => {
     event.target.disabled = true;
     call(`${path}/cancel`, { method: "POST" }).catch((error) => { notice.textContent = error.message; });
@@ -158,9 +257,15 @@ function describe(run, path) {
   return ended ? [list] : [list, make("p", {}, make("button", { class: "danger", onclick: cancel }, "Cancel"))];
 }
 
-function drawChildren(children) {
-  if (!children.length) return [];
-  return [make("div", { class: "card" }, make("h2", {}, "Child runs"), tableOf(make("tbody", {}, ...children.map(listed))))];
+const pairsOf = (tags) => Object.entries(tags).map(([key, value]) => (value ? `${key}=${value}` : key)).join(", ");
+
+function factsOf(entries) {
+  const known = entries.filter(([, value]) => value);
+  return make("dl", {}, ...known.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
+}
+
+function drawRuns(title, runs) {
+  return [make("div", { class: "card" }, make("h2", {}, title), runs.length ? tableOf(make("tbody", {}, ...runs.map(listed))) : "")];
 }
 
 function drawMetrics(metrics) {
@@ -311,7 +416,10 @@ async function start() {
     chooser.value = names.includes(wanted) ? wanted : names.includes("default") ? "default" : names[0];
     sessionStorage.setItem("workspace", chooser.value);
     const run = location.hash.match(/#\/runs\/([^?&]+)/), experiment = location.hash.match(/[?&]experiment=([^&]+)/);
-    await (run ? showRun(decodeURIComponent(run[1])) : showList(experiment && decodeURIComponent(experiment[1])));
+    const compute = location.hash.match(/#\/compute(?:\/([^?&]+))?/);
+    for (const link of document.querySelectorAll("nav a")) link.setAttribute("aria-current", link.textContent === (compute ? "Compute" : "Runs") ? "page" : "false");
+    await (run ? showRun(decodeURIComponent(run[1])) : compute ? (compute[1] ? showTarget(decodeURIComponent(compute[1])) : showTargets())
+      : showList(experiment && decodeURIComponent(experiment[1])));
   } catch (error) {
     if (signal.aborted) return;
     if (error.status === 401) { askForToken(error); return; }
