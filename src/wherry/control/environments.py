@@ -8,7 +8,6 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from wherry.core.credentials import covered
 from wherry.core.environments import (
     Reference,
     check_label,
@@ -24,7 +23,7 @@ from wherry.core.nearest import suggest
 from wherry.core.records import Environment, Workspace
 from wherry.store import environment_labels, environments, snapshots, workspaces
 
-from . import curated, sealing, wheels
+from . import curated, environment_secrets, sealing, wheels
 from .plane import Plane
 
 
@@ -187,11 +186,12 @@ def _row(
             f"workspace {workspace.name!r} has no snapshot {context!r} to build an image from",
             hint="register the snapshot of the build context first",
         )
+    whose = environment_secrets.owner(workspace.id, fields["name"], fields["version"])
     return {
         "workspace_id": workspace.id,
         "name": fields["name"],
         "version": fields["version"],
-        "spec": _sealed(plane, _owner(workspace.id, fields["name"], fields["version"]), spec),
+        "spec": environment_secrets.sealed(plane.secret, whose, spec),
         "fingerprint": _fingerprint(plane, spec),
         "hash": content_hash(spec),
         "context_id": context,
@@ -233,14 +233,14 @@ def _record(
     lost: str | None = None,
 ) -> Environment:
     """``lost`` stands for what another key has sealed; without it that is an error."""
-    owner = _owner(workspace.id, row.name, row.version)
+    whose = environment_secrets.owner(workspace.id, row.name, row.version)
     return Environment(
         name=row.name,
         version=row.version,
         workspace=workspace.name,
         description=row.description,
         tags=row.tags,
-        specification=_opened(plane, owner, row.spec, lost),
+        specification=environment_secrets.opened(plane.secret, whose, row.spec, lost),
         hash=row.hash,
         curated=False,
         created_by=row.created_by,
@@ -268,42 +268,3 @@ def _missing(
 
 def _fingerprint(plane: Plane, spec: Mapping[str, Any]) -> str:
     return hmac.digest(plane.secret, fingerprint_text(spec).encode(), "sha256").hex()
-
-
-def _owner(workspace_id: str, name: str, version: str) -> str:
-    return f"environment {workspace_id} {name} {version}"
-
-
-def _sealed(plane: Plane, owner: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """Without any variable's value, password and login in clear."""
-    variables, password = spec.get("variables") or {}, sealing.password_of(spec)
-    seen = covered(spec)
-    if not variables and not password and seen is spec:
-        return spec
-    kept = sealing.with_password(seen, "") if password else dict(seen)
-    if variables:
-        kept["variables"] = dict.fromkeys(variables, "")
-    values = [variables, password, None if seen is spec else spec]
-    return {**kept, sealing.SEALED: sealing.seal(plane.secret, owner, values)}
-
-
-def _opened(plane: Plane, owner: str, spec: Mapping[str, Any], lost: str | None) -> dict[str, Any]:
-    found = dict(spec)
-    text = found.pop(sealing.SEALED, None)
-    if text is None:
-        return found
-    try:
-        variables, password, *whole = sealing.unseal(plane.secret, owner, text)
-    except sealing.UnsealError:
-        if lost is None:
-            raise sealing.UnsealError(
-                "the variables of this environment were sealed with another key",
-                hint="put back the secret.key that belongs to this database, or register it again",
-            ) from None
-        variables = dict.fromkeys(found.get("variables") or {}, lost)
-        password = None if sealing.password_of(found) is None else lost
-    else:
-        found = (whole[0] if whole else None) or found
-    if variables:
-        found["variables"] = variables
-    return sealing.with_password(found, password) if password else found

@@ -32,7 +32,7 @@ from wherry.store.migrate import migrate
 
 from .hearing import Hearing
 from .recent import Recent
-from .sealing import seal_all
+from .resealing import seal_all
 from .sightings import Place, Sighting
 from .signals import Signals
 

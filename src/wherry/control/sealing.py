@@ -17,12 +17,8 @@ from typing import Any
 
 from wherry.core.credentials import covered
 from wherry.core.errors import LaunchRefusedError
-from wherry.store import specs
-from wherry.store.database import Database
-from wherry.store.migrate import present_revision
 
 SEALED = "sealed"
-SEALED_SINCE = "0004"
 _VARIABLES = "environment_variables"
 _FORM = "1."
 _NONCE_BYTES = 12
@@ -88,21 +84,6 @@ def shown(secret: bytes, run_id: str, spec: Mapping[str, Any], *, values: bool) 
         except UnsealError:
             return _covered(spec, LOST)
     return _covered(spec, _HIDDEN)
-
-
-def seal_all(database: Database, secret: bytes) -> None:
-    """Seal what an older version stored in clear. Begun again if it was interrupted."""
-    before = present_revision(database)
-    if before is None or before >= SEALED_SINCE:
-        return
-    for batch in specs.batches(database):
-        found = {seq: sealed(secret, run_id, spec) for seq, run_id, spec in batch if _clear(spec)}
-        specs.replace(database, found)
-    database.forget_overwritten()
-
-
-def _clear(spec: Mapping[str, Any]) -> bool:
-    return SEALED not in spec and _VARIABLES in spec and _VARIABLES in spec.get("environment", {})
 
 
 def _covered(spec: Mapping[str, Any], text: str) -> dict[str, Any]:

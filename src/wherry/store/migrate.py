@@ -11,7 +11,7 @@ from wherry.core.version import VERSION
 
 from .database import Database
 
-HEAD = "0012"
+HEAD = "0013"
 _LOCK = 0x57686572
 
 

@@ -1,45 +1,45 @@
-"""The specifications of all runs, batch by batch: for what has to be done to each of them once."""
+"""All specifications of a table, batch by batch: for what has to be done to each of them once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, Row, Table, bindparam, select, update
 
 from .database import Database
-from .tables import runs
 
 SIZE = 1000
-_AFTER = (
-    select(runs.c.seq, runs.c.id, runs.c.spec)
-    .where(runs.c.seq > bindparam("last"), runs.c.spec.is_not(None))
-    .order_by(runs.c.seq)
-    .limit(bindparam("most"))
-)
-_REPLACE = update(runs).where(runs.c.seq == bindparam("run_seq"))
 
 
-def batches(database: Database) -> Iterator[list[tuple[int, str, dict[str, Any]]]]:
-    """Each run's place, id and specification."""
+def batches(database: Database, table: Table) -> Iterator[list[Row[Any]]]:
+    """The rows of runs or of environments that have one."""
+    names = ("seq", "id", "workspace_id", "name", "version", "spec")
+    query = (
+        select(*(table.c[name] for name in names if name in table.c))
+        .where(table.c.seq > bindparam("last"), table.c.spec.is_not(None))
+        .order_by(table.c.seq)
+        .limit(bindparam("most"))
+    )
     last = 0
     while True:
         with database.read() as connection:
-            rows = connection.execute(_AFTER, {"last": last, "most": SIZE}).all()
+            rows = connection.execute(query, {"last": last, "most": SIZE}).all()
         if not rows:
             return
         last = rows[-1].seq
-        yield [(row.seq, row.id, row.spec) for row in rows if row.spec]
+        yield [row for row in rows if row.spec]
 
 
-def replace(database: Database, found: Mapping[int, Mapping[str, Any]]) -> None:
-    """Put these in the place of what the runs had."""
+def replace(database: Database, table: Table, found: Mapping[int, Mapping[str, Any]]) -> None:
+    """Put these in the place of what the rows had."""
     if not found:
         return
+    query = update(table).where(table.c.seq == bindparam("row_seq"))
     with database.write() as connection:
         _secure_delete(database, connection, "ON")
         connection.execute(
-            _REPLACE, [{"run_seq": seq, "spec": dict(spec)} for seq, spec in found.items()]
+            query, [{"row_seq": seq, "spec": dict(spec)} for seq, spec in found.items()]
         )
         _secure_delete(database, connection, "OFF")
 

@@ -14,7 +14,7 @@ from sqlalchemy import text, update
 
 from tests.planes import TOKEN, add_snapshot, make_plane, run_fields
 from wherry.api.app import create_app
-from wherry.control import attempt_tokens, runs, sealing
+from wherry.control import attempt_tokens, environments, resealing, runs, sealing
 from wherry.control.plane import Plane, open_plane
 from wherry.control.reconciler import Reconciler
 from wherry.control.submit import submit
@@ -193,7 +193,7 @@ def test_what_an_older_version_stored_is_sealed_on_start(
     many = [run_fields(snapshot), run_fields(snapshot, **VARIABLES)]
     ids = [submit(plane, "default", fields, "owner")[0].id for fields in many]
     _store_clear(plane, ids[1])
-    monkeypatch.setattr(sealing, "SEALED_SINCE", "9999")  # what there is counts as older
+    monkeypatch.setattr(resealing, "SEALED_SINCE", "9999")  # what there is counts as older
     assert SECRET in stored(plane)
     plane.close()
     plane = open_plane(settings)
@@ -222,9 +222,9 @@ def test_a_pass_that_was_interrupted_is_begun_again(
     ids = [run_id for run_id, _ in submit_many(plane, "w", many, "owner")]
     for run_id in ids[2:]:
         _store_clear(plane, run_id)
-    monkeypatch.setattr(sealing, "SEALED_SINCE", "9999")
+    monkeypatch.setattr(resealing, "SEALED_SINCE", "9999")
     before = stored(plane)
-    sealing.seal_all(plane.database, plane.secret)
+    resealing.seal_all(plane.database, plane.secret)
     assert SECRET not in stored(plane)
     kept = {line for line in before.splitlines() if SECRET not in line}
     assert kept <= set(stored(plane).splitlines())
@@ -232,3 +232,103 @@ def test_a_pass_that_was_interrupted_is_begun_again(
         found = sealing.opened(plane.secret, run_id, runs.show(plane, run_id).spec or {})
         assert found["environment_variables"]["PASSWORD"] == SECRET
     migrate(plane.database)
+
+
+LOGIN = f"--index-url https://me:{SECRET}@host/simple"
+
+
+def with_login(**fields: Any) -> dict[str, Any]:
+    packages = {"conda": {"dependencies": ["python=3.11", {"pip": [LOGIN, "six"]}]}}
+    return {"python": {**packages, "user_managed": False}, **fields}
+
+
+def kept(database: Database, table: str) -> dict[int, str]:
+    query = text(f"SELECT seq, CAST(spec AS TEXT) FROM {table} ORDER BY seq")
+    with database.read() as connection:
+        return {seq: found for seq, found in connection.execute(query)}
+
+
+def _store_login(plane: Plane, table: Any, seq: int) -> None:
+    """As a version did that sealed variables and passwords, but no login of an address."""
+    with plane.database.write() as connection:
+        row = connection.execute(table.select().where(table.c.seq == seq)).one()
+        found = json.loads(json.dumps(row.spec))
+        place = found["environment"]["specification"] if "environment" in found else found
+        if table is t.runs:
+            values = sealing.unseal(plane.secret, row.id, found.pop("sealed"))[:2]
+            found["sealed"] = sealing.seal(plane.secret, row.id, values)
+            if values == [{}, {}]:
+                del found["sealed"]
+        else:
+            owner = f"environment {row.workspace_id} {row.name} {row.version}"
+            values = sealing.unseal(plane.secret, owner, found.pop("sealed"))[:2]
+            if values != [{}, None]:
+                found["sealed"] = sealing.seal(plane.secret, owner, values)
+        place["python"] = with_login()["python"]
+        connection.execute(update(table).where(table.c.seq == seq), {"spec": found})
+
+
+def test_logins_that_an_older_version_stored_are_sealed(plane: Plane, snapshot: str) -> None:
+    """On either database; what was sealed with them opens as before."""
+    registry = {"address": "r.io", "username": "me", "password": "p"}
+    docker = {"enabled": True, "image": "r.io/a", "registry": registry}
+    for more in ({}, {"variables": {"A": "1"}}, {"docker": docker}):
+        body = {"name": "train", "specification": with_login(**more)}
+        environments.register(plane, "w", body, "me")
+    body = {"name": "train", "specification": {"variables": {"B": "2"}}}
+    environments.register(plane, "w", body, "me")
+    wanted = {"specification": with_login()}
+    for more in ({}, {"environment_variables": {"A": "1"}}):
+        submit(plane, "w", run_fields(snapshot, environment=wanted, **more), "me")
+    submit(plane, "w", run_fields(snapshot), "me")
+    registered = environments.versions(plane, "w", "train")
+    submitted = {
+        seq: sealing.opened(plane.secret, run_id, spec) for seq, run_id, spec in _runs(plane)
+    }
+    for table, count in ((t.environments, 3), (t.runs, 2)):
+        for seq in list(kept(plane.database, table.name))[:count]:
+            _store_login(plane, table, seq)
+        found = kept(plane.database, table.name).values()
+        assert [SECRET in each for each in found] == [True] * count + [False]
+    untouched = [
+        list(kept(plane.database, table).values())[-1] for table in ("environments", "runs")
+    ]
+    with plane.database.write() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '0012'"))
+    resealing.seal_all(plane.database, plane.secret)
+    migrate(plane.database)
+    for name in ("environments", "runs"):
+        assert SECRET not in str(kept(plane.database, name))
+    assert untouched == [
+        list(kept(plane.database, table).values())[-1] for table in ("environments", "runs")
+    ]
+    assert environments.versions(plane, "w", "train") == registered
+    assert submitted == {
+        seq: sealing.opened(plane.secret, run_id, spec) for seq, run_id, spec in _runs(plane)
+    }
+
+
+def test_logins_beside_what_another_key_has_sealed_stay(plane: Plane, snapshot: str) -> None:
+    """Whoever puts the key back finds all of it; until then the server starts."""
+    body = {"name": "train", "specification": with_login(variables={"A": "1"})}
+    environments.register(plane, "w", body, "me")
+    wanted = {"environment": {"specification": with_login()}, "environment_variables": {"A": "1"}}
+    fields = run_fields(snapshot, **wanted)
+    submit(plane, "w", fields, "me")
+    for table in (t.environments, t.runs):
+        _store_login(plane, table, *kept(plane.database, table.name))
+    before = [kept(plane.database, table) for table in ("environments", "runs")]
+    with plane.database.write() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '0012'"))
+    resealing.seal_all(plane.database, b"another")
+    assert before == [kept(plane.database, table) for table in ("environments", "runs")]
+    migrate(plane.database)
+
+
+def _runs(plane: Plane) -> list[Any]:
+    with plane.database.read() as connection:
+        return list(
+            connection.execute(
+                t.runs.select().with_only_columns(t.runs.c.seq, t.runs.c.id, t.runs.c.spec)
+            )
+        )

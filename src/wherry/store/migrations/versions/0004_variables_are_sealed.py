@@ -1,7 +1,7 @@
 """Values of environment variables are sealed from here on.
 
 The tables stay as they are. What older versions stored in clear is sealed before this revision is
-noted (``control/sealing.py``), for which the server's key is needed.
+noted (``control/resealing.py``), for which the server's key is needed.
 """
 
 from __future__ import annotations
