@@ -110,7 +110,7 @@ def change(
     with plane.write() as connection:
         workspace = workspaces.get(connection, workspace_name)
         row = _changeable(connection, workspace, name)
-        config = parse_compute(row.kind, {**row.config, **(fields.get("config") or {})})
+        config = parse_compute(row.kind, _changed(row.config, fields.get("config") or {}))
         _check_fixed(row, config)
         tags = {**row.tags, **(fields.get("tags") or {})}
         for tag in fields.get("remove_tags") or []:
@@ -282,11 +282,21 @@ def _same(plane: Plane, row: Row[Any], made: Mapping[str, Any], secrets: Mapping
         )
 
 
+def _changed(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """With what another machine, or another one on the way, has shown forgotten."""
+    found = {**config, **changes}
+    for pinned, names in (("host_key", ("address", "port")), ("jump_host_keys", ("jump",))):
+        if pinned not in changes and any(found.get(name) != config.get(name) for name in names):
+            found.pop(pinned, None)
+    return found
+
+
 def _as_asked(row: Row[Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """A host key that was found on attaching was not asked for."""
+    """Host keys that were found on attaching were not asked for."""
     found = dict(row.config)
-    if row.kind == MACHINE and not config.get("host_key"):
-        found["host_key"] = ""
+    for name, nothing in (("host_key", ""), ("jump_host_keys", [])):
+        if row.kind == MACHINE and not config.get(name):
+            found[name] = nothing
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -34,13 +35,20 @@ def evict(plane: Plane, workspace_name: str, name: str, node_id: str | None) -> 
     return show(plane, workspace_name, name)
 
 
-def make_room(plane: Plane, connection: Connection, row: Row[Any], wanted: int) -> list[str]:
+def make_room(
+    plane: Plane,
+    connection: Connection,
+    row: Row[Any],
+    wanted: int,
+    helps: Callable[[Row[Any]], bool],
+) -> list[str]:
     """The clusters of low priority that give nodes of the same site to this one, which needs so
-    many more.
+    many more. Only those are taken whose place ``helps``.
     """
     site = site_name(row.config["location"])
     others = [each for each in computes.every(connection) if _gives(each, site)]
-    present = [node for each in others for node in nodes.present(connection, each.target)]
+    there = [node for each in others for node in nodes.present(connection, each.target)]
+    present = [node for node in there if helps(node)]
     busy = {k: v for each in others for k, v in nodes.busy(connection, each.target).items()}
     reason = f"wanted by compute target {name_of(row.target)}"
     by_id = {node.id: node for node in present}

@@ -50,7 +50,7 @@ def attach(plane: Plane, row: Row[Any]) -> None:
         plane.problems[row.target] = error.message
     else:
         keys = {"host_key": found.host_key, "jump_host_keys": list(found.jump_host_keys)}
-        config = row.config if row.config["host_key"] else {**row.config, **keys}
+        config = {**row.config, **keys}
         changes = {"provisioning_state": SUCCEEDED, "provisioning_errors": [], "config": config}
         plane.problems.pop(row.target, None)
     with plane.write() as connection:

@@ -24,6 +24,7 @@ from wherry.core.errors import ServerUnavailableError, WherryError
 from wherry.core.settings import Settings
 from wherry.core.sizes import parse_bytes
 from wherry.core.trees import Tree
+from wherry.core.vm_sizes import Size
 from wherry.drivers.base import Closing, Driver, Health
 from wherry.drivers.local import LocalDriver
 from wherry.store import tokens, workspaces
@@ -74,7 +75,7 @@ class Plane:
     computes_changed: Callable[[], None] = lambda: None
     problems: dict[str, str] = field(default_factory=dict)
     rooms: dict[str, int] = field(default_factory=dict)
-    shortages: dict[str, tuple[str, int]] = field(default_factory=dict)
+    shortages: dict[str, tuple[str, Size, int]] = field(default_factory=dict)
     local_health: tuple[float, Health] | None = None
     machines: dict[str, Health] = field(default_factory=dict)  # of attached ones, as last seen
     sightings: dict[Place, Sighting] = field(default_factory=dict)

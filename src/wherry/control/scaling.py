@@ -78,7 +78,7 @@ class Scaling:
             short = self._shortage(connection, row, wanted) if row is not None else 0
         if wanted != Actions():
             self._write(size, room)
-        self._want(row, short)
+        self._want(row, short, room)
         self._work(size)
 
     def _sweep(self, row: Row[Any]) -> None:
@@ -98,14 +98,14 @@ class Scaling:
             return 0
         return self._decide(connection, row, unlimited=True).make - wanted.make
 
-    def _want(self, row: Row[Any] | None, short: int) -> None:
+    def _want(self, row: Row[Any] | None, short: int, room: SiteRoom) -> None:
         """What those of low priority have to give; until it is here, they take no more."""
         if row is None or short <= 0:
             self._plane.shortages.pop(self._target, None)
             return
-        self._plane.shortages[self._target] = (_site_of(row), short)
+        self._plane.shortages[self._target] = (_site_of(row), room.size, short)
         with self._plane.write() as connection:
-            givers = make_room(self._plane, connection, row, short)
+            givers = make_room(self._plane, connection, row, short, room.is_held_by)
         for target in givers:
             self._plane.hint(target)
 

@@ -25,7 +25,8 @@ class SiteRoom:
     def __init__(self, plane: Plane, site: Site, size: Size) -> None:
         self._plane = plane
         self._site = site
-        self._size = size
+        self.size = size
+        self._sizes = {each.name: each for each in site.sizes()}
         self._made = frozenset(site.machines())
         self._seen = site.room(size)
 
@@ -34,14 +35,22 @@ class SiteRoom:
         name = site_name(row.config["location"])
         if alone:
             take_turns(connection, f"site {name}")
-        sizes = {size.name: size for size in self._site.sizes()}
         promised = [
-            sizes.get(node.size) or Size(node.size, node.cpu, node.memory_bytes)
+            self._size_of(node)
             for node in sites.nodes_at(connection, name)
             if node.id not in self._made and node.state != nodes.UNUSABLE
         ]
-        room = self._seen - self._site.taken_by(promised, self._size)
+        room = self._seen - self._site.taken_by(promised, self.size)
         if row.config["vm_priority"] == LOW_PRIORITY:
-            wanted = [short for site, short in self._plane.shortages.values() if site == name]
-            room -= sum(wanted)
+            for site, size, short in list(self._plane.shortages.values()):
+                if site == name:
+                    room -= self._site.taken_by([size] * short, self.size)
         return max(0, room)
+
+    def is_held_by(self, node: Row[Any]) -> bool:
+        """Whether there is more room for this size once that node is away."""
+        return self._site.taken_by([self._size_of(node)], self.size) > 0
+
+    def _size_of(self, node: Row[Any]) -> Size:
+        known = self._sizes.get(node.size)
+        return known or Size(node.size, node.cpu, node.memory_bytes)

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row
 from sqlalchemy.exc import IntegrityError
 
-from wherry.core.compute_configs import PoolConfig, parse_secrets, site_name
+from wherry.core.compute_configs import PoolConfig, is_region, parse_secrets, site_name
 from wherry.core.errors import ConflictError, NotFoundError, UserErrorException
 from wherry.core.ids import check_name
 from wherry.core.nearest import suggest
@@ -59,6 +59,11 @@ def put(plane: Plane, name: str, fields: Mapping[str, Any]) -> tuple[dict[str, A
     """The site, and whether this call made it. What it is made of is replaced."""
     _changeable(name)
     check_name("site", name)
+    if is_region(name):
+        raise UserErrorException(
+            f"{name!r} is a region of Azure, which means this machine wherever a location is given",
+            hint="choose another name for the site",
+        )
     kind = fields["kind"]
     if kind not in KINDS[1:]:
         raise UserErrorException(
@@ -76,6 +81,7 @@ def put(plane: Plane, name: str, fields: Mapping[str, Any]) -> tuple[dict[str, A
                 sites.add(connection, {"name": name, **kept, "created_at": now, "modified_at": now})
             else:
                 _keep_used_hosts(connection, name, config)
+                kept["config"] = _with_keys(config, known.config)
                 sites.change(connection, name, {**kept, "modified_at": now})
     except IntegrityError:
         raise ConflictError(f"the site {name!r} was made by another request just now") from None
@@ -91,6 +97,7 @@ def change(plane: Plane, name: str, fields: Mapping[str, Any]) -> dict[str, Any]
         assert row is not None
         config = PoolConfig.parse({**row.config, **(fields.get("config") or {})}).to_dict()
         _keep_used_hosts(connection, name, config)
+        config = _with_keys(config, row.config)
         changes: dict[str, Any] = {"config": config, "modified_at": plane.now()}
         if fields.get("secrets"):
             secrets = {**secrets_of(plane, row), **parse_secrets(fields["secrets"])}
@@ -127,6 +134,21 @@ def _changeable(name: str) -> None:
             "the site 'local' is this machine: it is always there, as it is",
             hint="local_cpus and local_memory in the settings say what of it may be used",
         )
+
+
+def _with_keys(config: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """A host that stays must show what it has shown, unless it is said to have another key."""
+    shown = {(each["address"], each["port"]): each for each in known["hosts"]}
+    hosts = []
+    for host in config["hosts"]:
+        before = shown.get((host["address"], host["port"]), host)
+        same_way = not host["jump_host_keys"] and host["jump"] == before["jump"]
+        keys = {
+            "host_key": host["host_key"] or before["host_key"],
+            "jump_host_keys": before["jump_host_keys"] if same_way else host["jump_host_keys"],
+        }
+        hosts.append({**host, **keys})
+    return {**config, "hosts": hosts}
 
 
 def _keep_used_hosts(connection: Connection, name: str, config: Mapping[str, Any]) -> None:

@@ -258,7 +258,7 @@ def _whole(name: str, value: Any, least: int, most: int) -> int:
     if number is None or isinstance(value, bool) or not least <= number <= most:
         raise UserErrorException(
             f"{name} is {_shown(value)}, not a whole number from {least} to {most}",
-            hint=f"such as {name}: {max(least, min(4, most))}",
+            hint=f"such as {name}: {22 if name == 'port' else max(least, min(4, most))}",
         )
     return number
 

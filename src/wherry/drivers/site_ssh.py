@@ -96,14 +96,14 @@ class SshSite:
             self._claims.missed(host, error)
             self._claims.give_back(node_id)
             raise
-        if not host.host_key:
-            keys: dict[str, Any] = {
-                "host_key": found.host_key,
-                "jump_host_keys": list(found.jump_host_keys),
-            }
+        keys: dict[str, Any] = {
+            "host_key": found.host_key,
+            "jump_host_keys": list(found.jump_host_keys),
+        }
+        if replace(host, **keys) != host:
             self._claims.pin(host, keys)
             self._hosts = [replace(h, **keys) if h == host else h for h in self._hosts]
-        machine = _machine(host, found.resources, found.gpus, found.host_key)
+        machine = _machine(replace(host, **keys), found.resources, found.gpus)
         self._claims.saw(host, machine.resources)
         return machine
 
@@ -149,12 +149,11 @@ def _size(host: HostConfig) -> Size:
     return Size(name, cpu, memory, gpu, host.price_per_hour)
 
 
-def _machine(host: HostConfig, found: Resources, gpus: Sequence[str], host_key: str) -> Machine:
+def _machine(host: HostConfig, found: Resources, gpus: Sequence[str]) -> Machine:
     """What was declared of a host counts, else what was found there."""
     owned = Resources(
         found.cpu if host.cores is None else host.cores,
         found.memory_bytes if host.memory_bytes is None else host.memory_bytes,
         len(gpus) if host.gpus is None else min(host.gpus, len(gpus)),
     )
-    config = {**host.to_dict(), "host_key": host.host_key or host_key}
-    return Machine(host.name, owned, tuple(gpus[: owned.gpu]), config)
+    return Machine(host.name, owned, tuple(gpus[: owned.gpu]), host.to_dict())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +15,7 @@ from wherry.core.errors import TargetUnavailableError
 from . import ssh_config
 from .ssh_host import Host
 
+_LARGEST = 1 << 17
 _KNOWN_HOSTS = Path("~/.ssh/known_hosts")
 _SIGNATURES = {"ssh-rsa": "rsa-sha2-512,rsa-sha2-256"}
 
@@ -71,12 +74,20 @@ def fingerprint(key: asyncssh.SSHKey) -> str:
 
 def _text(host: Host) -> str:
     try:
-        return Path(host.private_key).expanduser().read_text(encoding="utf-8")
-    except UnicodeDecodeError:
+        return _file(Path(host.private_key).expanduser()).decode()
+    except ValueError:
         raise _wrong(host, f"the key file {host.private_key} is not a private key") from None
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise _wrong(host, f"the key file {host.private_key} cannot be read: {reason}") from None
+
+
+def _file(path: Path) -> bytes:
+    """Nothing that waits for somebody to write to it, and nothing without an end."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("not a file")
+        return file.read(_LARGEST)
 
 
 def _wrong(host: Host, sentence: str) -> TargetUnavailableError:

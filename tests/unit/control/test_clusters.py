@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from tests.unit.control.cluster_world import TARGET, ClusterWorld
+from tests.unit.control.cluster_world import TARGET, ClusterWorld, MemorySite
 from tests.unit.control.crashing import Crash, Fuse
 from tests.unit.control.test_reconciler import Clock, clock
 from wherry.control import computes, costs, evictions, runs
@@ -449,3 +449,26 @@ def life_of_nodes(world: ClusterWorld) -> float:
     with world.plane.database.read() as connection:
         rows: list[Any] = list(connection.execute(select(tables.nodes)))
     return float(sum((row.removed_at - row.created_at).total_seconds() for row in rows))
+
+
+def test_nobody_is_evicted_whose_place_helps_nobody(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a host with fewer GPUs than the dedicated cluster's nodes have."""
+    world = ClusterWorld(tmp_path, clock, max_nodes=1)
+    world.capacity = 1
+    config = {"max_nodes": 1, "vm_priority": "lowpriority", "idle_seconds": 60}
+    computes.put(world.plane, "w", "cheap", {"type": "AmlCompute", "config": config})
+    cheap = world.another("w/cheap")
+    patient = world.submit(target="cheap")
+    for _ in range(3):
+        clock.pass_s(3)
+        cheap.tick()
+    assert world.status(patient) == "Starting"
+    monkeypatch.setattr(MemorySite, "taken_by", lambda _self, _promised, _size: 0)
+    urgent = world.submit()
+    for _ in range(10):
+        world.tick()
+        cheap.tick()
+    assert world.status(patient) == "Starting"
+    assert world.status(urgent) == "Queued"

@@ -12,12 +12,13 @@ from wherry.control import sites
 from wherry.control.host_claims import HostClaims
 from wherry.control.plane import Plane
 from wherry.core.compute_configs import HostConfig
-from wherry.core.errors import TargetUnavailableError
+from wherry.core.errors import TargetUnavailableError, UserErrorException
 from wherry.core.resources import Resources
 from wherry.drivers.memory import MemoryDriver
 from wherry.store import nodes
 
 ONE, TWO = HostConfig.parse("one.lab"), HostConfig.parse({"address": "two.lab", "cores": 8})
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJmMdWzpyGJBTAdGqUMtT2y0nGl1z2Vn0wV4eJ8c1hQX"
 POOL = {"kind": "ssh", "config": {"hosts": [ONE.to_dict(), TWO.to_dict()]}}
 
 
@@ -108,3 +109,22 @@ def add_node(plane: Plane, node_id: str) -> None:
     }
     with plane.write() as connection:
         nodes.add(connection, [node])
+
+
+def test_a_host_that_stays_keeps_the_key_that_it_has_shown(plane: Plane) -> None:
+    """A file that is sent again says nothing of keys that were found."""
+    HostClaims(plane, "lab").pin(ONE, {"host_key": KEY, "jump_host_keys": []})
+    sites.put(plane, "lab", POOL)
+    sites.change(plane, "lab", {"config": {"hosts": ["one.lab", "two.lab", "three.lab"]}})
+    kept = [host["host_key"] for host in sites.show(plane, "lab")["config"]["hosts"]]
+    assert kept == [KEY, "", ""]
+    other = {"address": "one.lab", "host_key": KEY.replace("A", "B")}
+    sites.put(plane, "lab", {"kind": "ssh", "config": {"hosts": [other]}})
+    said = sites.show(plane, "lab")["config"]["hosts"][0]["host_key"]
+    assert said == KEY.replace("A", "B")
+
+
+def test_a_site_is_not_called_like_a_region(plane: Plane) -> None:
+    """Nothing could ever be made there: as a location that name means this machine."""
+    with pytest.raises(UserErrorException, match="a region of Azure"):
+        sites.put(plane, "eastus", POOL)
