@@ -22,6 +22,8 @@ from .client import Address, Client, mismatch
 from .console import say
 from .settings import server_environment
 
+_PROGRAM = "wherry.api"
+
 
 class ServerStatus(NamedTuple):
     """What is known of a home's server. ``message`` says in one sentence how it is."""
@@ -162,7 +164,12 @@ class HomeServer:
         return address
 
     def _start(self, deadline: float, patience: _Patience) -> Address:
+        """One that a client has started, and waited for in vain, needs time and not a rival."""
         require_server_packages(self.home)
+        earlier = self._begun()
+        address = self._outcome(earlier, deadline, patience) if earlier is not None else None
+        if address is not None:
+            return address
         with suppress(FileNotFoundError):
             os.unlink(self._stopped_path)
         log = private_files.open_private(self.log_path, os.O_WRONLY | os.O_APPEND)
@@ -171,15 +178,31 @@ class HomeServer:
             pid = _spawn(self.home, log)
         finally:
             os.close(log)
+        with suppress(OSError), open(self._lock_path, "w", encoding="utf-8") as file:
+            file.write(str(pid))
+        address = self._outcome(pid, deadline, patience)
+        if address is None:
+            raise self._failed(began)
+        return address
+
+    def _begun(self) -> Optional[int]:
+        """The process of a server that has not told its address yet."""
+        try:
+            with open(self._lock_path, encoding="utf-8") as file:
+                pid = int(file.read() or 0)
+        except (OSError, ValueError):
+            return None
+        told = (self._info() or {}).get("pid")
+        return pid if pid != told and _alive(pid) and _is_server(pid) else None
+
+    def _outcome(self, pid: int, deadline: float, patience: _Patience) -> Optional[Address]:
+        """Where the server answers that the process becomes; None if it ended before that."""
         while True:
             address = self._answering()
             if address is not None:
                 return address
             if not _alive(pid):
-                address = self._answering()  # another server may hold the home
-                if address is not None:
-                    return address
-                raise self._failed(began)
+                return self._answering()  # another server may hold the home
             if time.monotonic() > deadline:
                 raise self._late()
             patience.tell(f"starting the Wherry server for {self.home} ...")
@@ -295,7 +318,7 @@ def _spawn(home: str, log: int) -> int:
     import subprocess
 
     process = subprocess.Popen(
-        [sys.executable, "-m", "wherry.api"],
+        [sys.executable, "-m", _PROGRAM],
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
@@ -353,6 +376,15 @@ def _alive(pid: Any) -> bool:
     except OSError:  # also EPERM: a process of someone else is not our server
         return False
     return not _zombie(pid)
+
+
+def _is_server(pid: int) -> bool:
+    """Not another program that has the number by now."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return _PROGRAM.encode() in file.read().split(b"\0")
+    except OSError:
+        return not os.path.isdir("/proc/self")
 
 
 def _zombie(pid: int) -> bool:

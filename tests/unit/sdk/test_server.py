@@ -161,6 +161,34 @@ def test_a_server_that_never_answers_is_given_up(
     assert "starting the Wherry server" in capfd.readouterr().err
 
 
+def test_a_server_that_is_slow_to_start_gets_no_rival(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = [sys.executable, "-c", "import time; time.sleep(600)", "wherry.api"]
+    started: list[subprocess.Popen[bytes]] = []
+
+    def spawn(_home: str, _log: int) -> int:
+        started.append(subprocess.Popen(slow))
+        return started[-1].pid
+
+    monkeypatch.setattr(server_module, "_spawn", spawn)
+    monkeypatch.setattr(server_module, "require_server_packages", lambda home: None)
+    try:
+        for _ in range(2):
+            with pytest.raises(ServerUnavailableError, match="it goes on starting"):
+                HomeServer(str(home), start_timeout_s=0.2).ensure()
+        assert len(started) == 1
+        started[0].kill()
+        started[0].wait()
+        with pytest.raises(ServerUnavailableError, match="it goes on starting"):
+            HomeServer(str(home), start_timeout_s=0.2).ensure()
+        assert len(started) == 2
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
 def test_ten_racing_clients_start_one_server_and_stop_ends_it(home: Path) -> None:
     clients = [start_client(home) for _ in range(10)]
     outcomes = [client.communicate(timeout=120) for client in clients]
