@@ -97,7 +97,9 @@ def test_a_node_is_busy_while_an_attempt_on_it_goes_on(database: Database) -> No
         assert [each.id for each in nodes.present(connection, TARGET)] == ["n"]
         assert [each.id for each in sites.nodes_at(connection, "lab")] == ["n"]
         assert nodes.busy(connection, TARGET) == {"n": "a"}
-        assert [row.run_id for row in costs.present(connection, workspace.id, "run")] == ["a"]
+        assert [row.run_id for row in costs.present(connection, workspace.id, of_runs=True)] == [
+            "a"
+        ]
         attempts.change(connection, "t", {"ended_at": NOW})
         assert nodes.busy(connection, TARGET) == {}
         assert nodes.has_traces(connection, TARGET, "n")
@@ -117,11 +119,11 @@ def test_costs_add_up(database: Database) -> None:
             costs.add(connection, workspace.id, TARGET, "a", [("2026-01-02", 10.0, 1.0)])
         days = [("2026-01-02", 30.0, 3.0), ("2026-01-03", 5.0, 0.5)]
         costs.add(connection, workspace.id, TARGET, costs.WHOLE, days)
-        [run] = costs.sums(connection, workspace.id, "run")
+        [run] = costs.sums(connection, workspace.id, "run", of_runs=True)
         assert (run.run_id, run.node_seconds, run.cost) == ("a", 20.0, 2.0)
-        [target] = costs.sums(connection, workspace.id, "target")
+        [target] = costs.sums(connection, workspace.id, "target", of_runs=False)
         assert (target.node_seconds, target.cost) == (35.0, 3.5)
-        assert [row.day for row in costs.sums(connection, workspace.id, "day")] == [
+        assert [row.day for row in costs.sums(connection, workspace.id, "day", of_runs=False)] == [
             "2026-01-02",
             "2026-01-03",
         ]

@@ -64,8 +64,11 @@ def size_columns() -> List[Column]:
 def cost_columns(by: str) -> List[Column]:
     columns = [
         Column("NODE TIME", lambda row: show_duration(row.get("node_seconds") or 0), right=True),
+        Column("IDLE", lambda row: show_duration(row.get("idle_seconds") or 0), right=True),
         Column("COST", lambda row: f"{row.get('cost') or 0:.2f}", right=True),
     ]
+    if by == "run":
+        del columns[1]  # a run has its nodes at work
     if by != "target":
         key = "run_id" if by == "run" else by
         columns.insert(0, Column(by.upper(), lambda row: str(row.get(key) or "")))
@@ -127,9 +130,9 @@ def _facts(record: Mapping[str, Any]) -> List[Tuple[str, str]]:
         ("type", str(record["type"])),
         ("state", state_of(record)),
         ("problem", str(record.get("problem") or "")),
-        ("errors", "; ".join(map(_sentence, record.get("provisioning_errors") or []))),
+        ("errors", _errors(record)),
         ("location", str(record.get("location") or "")),
-        ("size", str(config.get("vm_size") or "")),
+        ("size", str(config.get("vm_size") or record.get("node_size") or "")),
         ("priority", str(config.get("vm_priority") or "")),
         ("nodes", _node_facts(record)),
         ("idle time", _idle(config)),
@@ -159,6 +162,12 @@ def _machine(config: Mapping[str, Any]) -> str:
         return ""
     user = f"{config['username']}@" if config.get("username") else ""
     return user + address_of(config)
+
+
+def _errors(record: Mapping[str, Any]) -> str:
+    """Those that are not its problem."""
+    told = map(_sentence, record.get("provisioning_errors") or [])
+    return "; ".join(each for each in told if each != record.get("problem"))
 
 
 def _sentence(error: Any) -> str:

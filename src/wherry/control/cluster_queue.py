@@ -13,6 +13,7 @@ from wherry.store import computes
 
 from .cluster_views import ClusterView
 from .compute_records import problem
+from .crowding import crowded
 from .plane import Plane
 
 
@@ -26,7 +27,8 @@ class ClusterQueue:
         view = ClusterView(connection, row, plane.now())
         self._views = view.nodes
         self._order = [job.run_id for job in view.queue(self._room)]
-        self._problem = problem(plane, row, [*view.present.values()]) or ""
+        self._problem = problem(plane, connection, row, [*view.present.values()]) or ""
+        self._crowded = crowded(connection, row)
 
     def explain(self, run: Any) -> str:
         name = self._row.name
@@ -42,6 +44,7 @@ class ClusterQueue:
             ahead=ahead,
             kept_for=self._order[0] if ahead and idle else "",
             site_room=self._room,
+            crowded=self._crowded,
             problem=self._problem,
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +18,7 @@ from wherry.core.vm_sizes import nearest
 from wherry.drivers.base import Health
 from wherry.store import attempts, nodes, queues
 
+from .crowding import beyond, crowded
 from .plane import Plane
 from .site_opening import open_site
 
@@ -35,6 +35,7 @@ def record(plane: Plane, connection: Connection, row: Row[Any]) -> dict[str, Any
     located = row.kind == CLUSTER
     if not located:
         shown = _nodes_of(plane.machines.get(row.target), active, iso(row.created_at), row.config)
+    size, told = _offer(plane, connection, row) if located else ("", [])
     return {
         "name": row.name,
         "type": row.type,
@@ -48,9 +49,10 @@ def record(plane: Plane, connection: Connection, row: Row[Any]) -> dict[str, Any
         "created_at": iso(row.created_at),
         "modified_at": iso(row.modified_at),
         "state": "Stopped" if row.stopped_at is not None else "Running",
-        "problem": problem(plane, row, present),
-        "notices": notices(plane, row),
+        "problem": problem(plane, connection, row, present),
+        "notices": told,
         "status": _status(row, present, shown) if located else None,
+        "node_size": size,
         "nodes": shown,
         "free": _free(shown) if located else _left(plane.machines.get(row.target), active),
         "active": len(active),
@@ -69,9 +71,11 @@ def _free(shown: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {what: sum(node[what] for node in idle) for what in ("cpu", "memory_bytes", "gpu")}
 
 
-def problem(plane: Plane, row: Row[Any], present: Sequence[Row[Any]]) -> str | None:
+def problem(
+    plane: Plane, connection: Connection, row: Row[Any], present: Sequence[Row[Any]]
+) -> str | None:
     """What keeps the target from working as it should, in a sentence."""
-    told = plane.problems.get(row.target)
+    told = plane.problems.get(row.target) or "; ".join(failures(row))
     if told:
         return told
     broken = [node for node in present if node.state == nodes.UNUSABLE]
@@ -79,20 +83,37 @@ def problem(plane: Plane, row: Row[Any], present: Sequence[Row[Any]]) -> str | N
         number = f"{len(broken)} node{'s are' if len(broken) > 1 else ' is'}"
         return f"{number} unusable: {broken[-1].reason}"
     failing = [node for node in present if node.state == nodes.PREPARING and node.reason]
-    return f"a node cannot be started: {failing[-1].reason}" if failing else None
+    if failing:
+        return f"a node cannot be started: {failing[-1].reason}"
+    return _too_few(plane, connection, row, len(present))
 
 
-def notices(plane: Plane, row: Row[Any]) -> list[str]:
-    """What was asked for and means something else here."""
-    if row.kind != CLUSTER:
-        return []
+def failures(row: Row[Any]) -> list[str]:
+    """Why it could not be attached."""
+    errors = row.provisioning_errors if row.provisioning_state == "Failed" else []
+    return [str(error["message"]) for error in errors]
+
+
+def _too_few(plane: Plane, connection: Connection, row: Row[Any], count: int) -> str | None:
+    wanted = row.config["min_nodes"] if row.kind == CLUSTER else 0
+    resting = row.stopped_at is not None or row.deleting_at is not None
+    if resting or count >= wanted or plane.rooms.get(row.target) != 0:
+        return None
+    return f"{count} of the {wanted} nodes that it should have; {crowded(connection, row)}"
+
+
+def _offer(plane: Plane, connection: Connection, row: Row[Any]) -> tuple[str, list[str]]:
+    """The size that its nodes have, and what was asked for and means something else here."""
     location, told = row.config["location"], []
     if location and is_region(location):
         told.append(f"location {location!r} is a region of Azure: its nodes are on this machine")
-    with suppress(WherryError):  # the target's problem says more
+    try:
         offered = open_site(plane, site_name(location)).sizes()
-        told += filter(None, [nearest(row.config["vm_size"], offered)[1]])
-    return told
+        size, notice = nearest(row.config["vm_size"], offered)
+    except WherryError:
+        return "", told  # the target's problem says more
+    whole = max(offered, key=lambda each: each.cpu)
+    return size.name, [*told, *filter(None, [notice, beyond(connection, row, size, whole)])]
 
 
 def _status(

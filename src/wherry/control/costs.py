@@ -36,28 +36,50 @@ def node_removed(connection: Connection, workspace_id: str, node: Row[Any], now:
 def every(plane: Plane, workspace_name: str, by: str) -> list[dict[str, Any]]:
     """Up to this moment, with what goes on."""
     now = plane.now().timestamp()
-    found: dict[tuple[str, ...], list[float]] = {}
     with plane.database.read() as connection:
         workspace = workspaces.get(connection, workspace_name)
-        for row in costs.sums(connection, workspace.id, by):
-            found[tuple(row[:-2])] = [row.node_seconds, row.cost]
-        going_on = costs.present(connection, workspace.id, by)
-    for row in going_on:
-        run_id = row.run_id if by == "run" else None
+        used = _sums(connection, workspace.id, by, now, of_runs=True)
+        if by == "run":
+            return [_line(by, key, *sums) for key, sums in sorted(used.items())]
+        found = _sums(connection, workspace.id, by, now, of_runs=False)
+    return [
+        {**_line(by, key, *sums), "idle_seconds": _idle(sums[0], used.get(key))}
+        for key, sums in sorted(found.items())
+    ]
+
+
+def _sums(
+    connection: Connection, workspace_id: str, by: str, now: float, *, of_runs: bool
+) -> dict[tuple[str, ...], list[float]]:
+    """Seconds and their cost."""
+    found: dict[tuple[str, ...], list[float]] = {}
+    for row in costs.sums(connection, workspace_id, by, of_runs=of_runs):
+        found[tuple(row[:-2])] = [row.node_seconds, row.cost]
+    for row in costs.present(connection, workspace_id, of_runs=of_runs):
+        run_id = row.run_id if of_runs else None
         use = Use(row.target, "", row.since.timestamp(), now, row.price, run_id)
         for day, seconds, cost in _by_day(use):
             key = {"run": (row.target, run_id or ""), "target": (row.target,)}
             sums = found.setdefault(key.get(by, (row.target, day)), [0.0, 0.0])
             sums[0] += seconds
             sums[1] += cost
-    return [_line(by, key, *sums) for key, sums in sorted(found.items())]
+    return found
+
+
+def _idle(seconds: float, used: list[float] | None) -> float:
+    return round(max(0.0, seconds - (used[0] if used else 0.0)), 3)
 
 
 def _line(by: str, key: tuple[str, ...], seconds: float, cost: float) -> dict[str, Any]:
     line: dict[str, Any] = {"target": name_of(key[0]), "run_id": None, "day": None}
     if len(key) > 1:
         line["run_id" if by == "run" else "day"] = key[1]
-    return {**line, "node_seconds": round(seconds, 3), "cost": round(cost, 6)}
+    return {
+        **line,
+        "node_seconds": round(seconds, 3),
+        "idle_seconds": 0.0,
+        "cost": round(cost, 6),
+    }
 
 
 def _by_day(use: Use) -> Iterator[tuple[str, float, float]]:

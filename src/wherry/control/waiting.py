@@ -11,9 +11,10 @@ from sqlalchemy import Connection
 from wherry.core.lifecycle import Status
 from wherry.core.resources import Resources
 from wherry.core.targets import LOCAL, name_of
-from wherry.store import attempts, queues
+from wherry.store import attempts, computes, queues
 
 from .cluster_queue import ClusterQueue, cluster_queue
+from .compute_records import failures
 from .plane import Plane
 
 _COUNTED = 1000
@@ -52,7 +53,10 @@ class _Queues:
 
     def problem(self, target: str) -> str:
         told = self._plane.problems.get(target)
-        return f"; {told}" if told else ""
+        if told is None and target != LOCAL:
+            row = computes.find(self._connection, target)
+            told = "; ".join(failures(row)) if row is not None else None
+        return told or ""
 
     def _look(self, target: str) -> tuple[int, list[int], Resources]:
         first, last = min(self._places[target]), max(self._places[target])
@@ -85,7 +89,12 @@ def _queued(queues: _Queues, row: Any) -> str:
     ahead, held = queues.place(row.target, row.seq)
     order = f"{ahead} run{'' if ahead == 1 else 's'} before it" if ahead else "next in line"
     where = f"target {name_of(row.target)!r} ({held} in use)"
-    return f"waiting for {wanted} on {where}; {order}{queues.problem(row.target)}"
+    problem = queues.problem(row.target)
+    if problem:
+        return (
+            f"waiting for target {name_of(row.target)!r}, which cannot be used: {problem}; {order}"
+        )
+    return f"waiting for {wanted} on {where}; {order}"
 
 
 def _held(attempt: Any) -> Resources:

@@ -18,12 +18,13 @@ def for_nodes(
     ahead: int = 0,
     kept_for: str = "",
     site_room: Optional[int] = None,
+    crowded: str = "its site has no room for more",
     problem: str = "",
 ) -> str:
     """``needs 2 nodes of cpu-cluster; 1 idle, 1 busy until run X ends, limit 2``.
 
-    ``kept_for``: the run before it that idle nodes are kept for; ``problem``: what is wrong with
-    unusable nodes, or with the target.
+    ``kept_for``: the run before it that idle nodes are kept for; ``crowded``: who has the room of a
+    site that has none left; ``problem``: what is wrong with unusable nodes, or with the target.
     """
     needs = f"needs {_nodes(wanted)} of {target}"
     if wanted > max_nodes:
@@ -31,7 +32,7 @@ def for_nodes(
     have = ", ".join([*_states(nodes, kept_for), f"limit {max_nodes}"])
     more = [
         f"{_runs(ahead)} before it" if ahead else "",
-        "its site has no room for more" if _no_room(wanted, nodes, max_nodes, site_room) else "",
+        crowded if _no_room(wanted, nodes, max_nodes, site_room) else "",
         problem,
     ]
     return "; ".join([needs, have, *filter(None, more)])
@@ -58,9 +59,11 @@ def _until(nodes: Sequence[NodeView]) -> str:
         return ""
     if len(runs) == 1:
         return f" until run {runs[0]} ends"
+    *first, last = [f"run {run_id}" for run_id in runs[:_NAMED]]
     rest = len(runs) - _NAMED
-    more = f" and {rest} more" if rest > 0 else ""
-    return f" until runs {' or '.join(runs[:_NAMED])}{more} end"
+    if rest > 0:
+        first, last = [*first, last], "another" if rest == 1 else f"one of {rest} others"
+    return f" until {', '.join(first)} or {last} ends"
 
 
 def _running(nodes: Sequence[NodeView]) -> List[NodeView]:

@@ -33,12 +33,12 @@ def add(
             connection.execute(insert(costs).values(**row))
 
 
-def sums(connection: Connection, workspace_id: str, by: str) -> list[Row[Any]]:
-    """Of each run, or of each target and day that its nodes were there."""
+def sums(connection: Connection, workspace_id: str, by: str, *, of_runs: bool) -> list[Row[Any]]:
+    """What runs used, or what nodes took in all: of each run, target, or target and day."""
     columns = {"run": [costs.c.target, costs.c.run_id], "target": [costs.c.target]}
     group = columns.get(by, [costs.c.target, costs.c.day])
     ours = costs.c.workspace_id == workspace_id
-    which = costs.c.run_id != WHOLE if by == "run" else costs.c.run_id == WHOLE
+    which = costs.c.run_id != WHOLE if of_runs else costs.c.run_id == WHOLE
     query = select(
         *group,
         func.sum(costs.c.node_seconds).label("node_seconds"),
@@ -47,10 +47,10 @@ def sums(connection: Connection, workspace_id: str, by: str) -> list[Row[Any]]:
     return list(connection.execute(query.group_by(*group).order_by(*group)))
 
 
-def present(connection: Connection, workspace_id: str, by: str) -> list[Row[Any]]:
-    """What goes on: attempts on nodes for ``run``, else nodes; each since when, at which price."""
+def present(connection: Connection, workspace_id: str, *, of_runs: bool) -> list[Row[Any]]:
+    """What goes on: attempts on nodes, or nodes; each since when, at which price."""
     mine = computes.c.workspace_id == workspace_id
-    if by != "run":
+    if not of_runs:
         query = (
             select(nodes.c.target, nodes.c.created_at.label("since"), nodes.c.price)
             .join(computes, computes.c.target == nodes.c.target)

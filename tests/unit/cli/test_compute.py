@@ -302,7 +302,7 @@ def test_sizes_and_costs(wherry: Wherry) -> None:
     assert rows[0].startswith("local-1")
     everywhere = wherry("compute", "list-sizes", "--location", "eastus", "-o", "json")
     assert data(everywhere) == data(wherry("site", "list-sizes", "local", "-o", "json"))
-    assert wherry("compute", "cost").out == "TARGET  NODE TIME  COST\n"
+    assert wherry("compute", "cost").out == "TARGET  NODE TIME  IDLE  COST\n"
     assert wherry("compute", "cost", "--by", "day").out.split()[:2] == ["TARGET", "DAY"]
     assert data(wherry("compute", "cost", "--by", "run", "-o", "json")) == []
 

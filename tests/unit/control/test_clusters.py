@@ -24,8 +24,8 @@ from wherry.core.errors import (
 )
 from wherry.core.resources import Resources
 from wherry.drivers.sites import Machine
+from wherry.store import nodes, tables
 from wherry.store import runs as store_runs
-from wherry.store import tables
 
 __all__ = ["clock"]
 
@@ -162,6 +162,21 @@ def test_minimum_nodes_are_there_without_runs(tmp_path: Path, clock: Clock) -> N
     assert states(world) == ["idle", "idle"]
 
 
+def test_a_cluster_that_lacks_nodes_says_who_has_the_room(tmp_path: Path, clock: Clock) -> None:
+    world = ClusterWorld(tmp_path, clock, min_nodes=2)
+    world.capacity = 1
+    world.watch(100)
+    lacking = "1 of the 2 nodes that it should have; its site has no room for more"
+    assert world.show()["problem"] == f"{lacking} than 1 node"
+    with world.plane.write() as connection:
+        [mine] = nodes.present(connection, TARGET)
+        other = {**mine._mapping, "id": "n", "target": "w/other"}
+        nodes.add(connection, [other, {**other, "id": "m", "target": "v/third"}])
+    told = world.show()["problem"]
+    assert told == f"{lacking}: other has 1 node, v/third has 1 node there"
+    assert told in message(world, world.submit(node_count=2))
+
+
 def test_a_stopped_cluster_starts_nothing_until_it_is_started(world: ClusterWorld) -> None:
     computes.act(world.plane, "w", "cpu", "stop")
     run_id = world.submit()
@@ -222,6 +237,9 @@ def test_costs_are_told_by_run_target_and_day(world: ClusterWorld) -> None:
     days = costs.every(world.plane, "w", "day")
     assert run["cost"] == pytest.approx(36.0, rel=0.01)
     assert target["node_seconds"] > run["node_seconds"]
+    idle = target["node_seconds"] - run["node_seconds"]
+    assert target["idle_seconds"] == pytest.approx(idle)
+    assert sum(day["idle_seconds"] for day in days) == pytest.approx(idle, abs=0.01)
     assert sum(day["cost"] for day in days) == pytest.approx(target["cost"])
     assert len(days) == 2
 

@@ -30,8 +30,21 @@ IDLE, BUSY = view("idle"), view("running", "X")
             1,
             [BUSY, view("running", "Y"), view("running", "Z"), view("leaving")],
             4,
-            "needs 1 node of cpu-cluster; 3 busy until runs X or Y and 1 more end, 1 leaving, "
+            "needs 1 node of cpu-cluster; 3 busy until run X, run Y or another ends, 1 leaving, "
             "limit 4",
+        ),
+        (
+            1,
+            [BUSY, *(view("running", name) for name in "YZW")],
+            4,
+            "needs 1 node of cpu-cluster; 4 busy until run X, run Y or one of 2 others ends, "
+            "limit 4",
+        ),
+        (
+            1,
+            [BUSY, view("running", "Y")],
+            2,
+            "needs 1 node of cpu-cluster; 2 busy until run X or run Y ends, limit 2",
         ),
         (
             3,
@@ -63,6 +76,7 @@ def test_a_site_without_room_is_told() -> None:
     assert "no room" not in for_nodes(2, "c", [IDLE], 4, site_room=1)
     assert "no room" not in for_nodes(2, "c", [IDLE], 4)
     assert "no room" not in for_nodes(2, "c", [IDLE, BUSY], 2, site_room=0)
+    assert for_nodes(2, "c", [], 4, site_room=0, crowded="d has it").endswith("; d has it")
 
 
 def test_a_run_with_many_nodes_is_named_once() -> None:

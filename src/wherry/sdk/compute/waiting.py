@@ -23,10 +23,15 @@ def provisioned(target: Any, show_output: bool, deleting: bool) -> None:
 
     def made() -> bool:
         state = target.provisioning_state
-        return state in _TERMINAL and (state != "Succeeded" or target._is_ready())
+        if state == "Succeeded" and not target._is_ready():
+            if target.problem:
+                output.scaling(f"Waiting: {target.problem}")
+            return False
+        return state in _TERMINAL
 
     _until(target, output, made, None)
     if target.provisioning_state != "Succeeded":
+        output.end()
         raise failed(target)
     output.line(f'Provisioning operation finished, operation "{target.provisioning_state}"')
 
@@ -53,7 +58,10 @@ def cluster(
         wanted = wanted if min_node_count is None else int(min_node_count)
         ready = target._ready_nodes()
         if ready < wanted:
-            output.scaling(f"Waiting for cluster to scale. {ready} out of {wanted} nodes ready.")
+            why = f" ({target.problem})" if target.problem else ""
+            output.scaling(
+                f"Waiting for cluster to scale. {ready} out of {wanted} nodes ready.{why}"
+            )
         return ready >= wanted or target.provisioning_state != "Succeeded" or _errors(target)
 
     in_time = _until(target, output, enough, deadline)
@@ -163,6 +171,11 @@ class _Output:
         self._begin(text)
         self._write("\n")
         self._open = False
+
+    def end(self) -> None:
+        if self._open:
+            self._write("\n")
+            self._open = False
 
     def _begin(self, text: str) -> None:
         self._write(f"\n{text}" if self._open else text)

@@ -1,0 +1,46 @@
+"""How much of a site a cluster can have, and who has the rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from wherry.core.compute_configs import site_name
+from wherry.core.targets import LOCAL, name_of, workspace_of
+from wherry.core.vm_sizes import Size
+from wherry.store import sites
+
+_NAMED = 3
+
+
+def crowded(connection: Connection, row: Row[Any]) -> str:
+    """Of a cluster that gets no more nodes at present."""
+    present = sites.nodes_at(connection, site_name(row.config["location"]))
+    others = Counter(node.target for node in present if node.target != row.target)
+    if not others:
+        return f"its site has no room for more than {_nodes(len(present))}"
+    named = [f"{_called(row, key)} has {_nodes(n)}" for key, n in others.most_common(_NAMED)]
+    return f"its site has no room for more: {', '.join(named)} there"
+
+
+def beyond(connection: Connection, row: Row[Any], size: Size, whole: Size) -> str:
+    """A notice where a cluster may have more nodes than its site could ever give."""
+    site, most = site_name(row.config["location"]), row.config["max_nodes"]
+    if site == LOCAL:
+        room = int(whole.cpu // size.cpu) if size.cpu else most
+        has = f"this machine has room for {_nodes(room)} of size {size.name} at a time"
+    else:
+        known = sites.find(connection, site)
+        room = len(known.config["hosts"]) if known is not None else most
+        has = f"site {site!r} has {room} host{'' if room == 1 else 's'}"
+    return f"{has}, fewer than max_nodes, {most}" if room < most else ""
+
+
+def _called(row: Row[Any], key: str) -> str:
+    return name_of(key) if workspace_of(key) == workspace_of(row.target) else key
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
