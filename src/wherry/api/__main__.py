@@ -10,7 +10,9 @@ import logging
 import os
 import socket
 import sys
+import time
 from pathlib import Path
+from typing import IO
 
 import uvicorn
 import uvloop
@@ -30,6 +32,7 @@ log = logging.getLogger("wherry")
 # How long one thread keeps the interpreter while others wait: a tenth of what Python allows, since
 # a request changes threads twice and would wait for its turn each time.
 _TURN_S = 0.0005
+_DYING_S = 2.0
 
 
 def main() -> int:
@@ -79,13 +82,7 @@ def _serve(settings: Settings) -> int:
     home = Path(settings.home)
     private_files.make_home(settings.home)
     with os.fdopen(private_files.open_private(str(home / "server.lock"), os.O_RDWR), "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ServerUnavailableError(
-                f"another server looks after {home}, and does not answer",
-                hint="wherry server status says how it is, wherry server stop ends it",
-            ) from None
+        _claim(lock, home)
         plane = open_plane(settings)
         claim_targets(plane)
         listener = _listen(settings, home / "server.json")
@@ -94,6 +91,21 @@ def _serve(settings: Settings) -> int:
         sys.setswitchinterval(_TURN_S)
         uvloop.run(_run(plane, listener, home / "server.json"))
     return 0
+
+
+def _claim(lock: IO[str], home: Path) -> None:
+    """A server that was killed may hold its files for a moment after it looks dead."""
+    until = time.monotonic() + _DYING_S
+    while True:
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise ServerUnavailableError(
+                    f"another server looks after {home}, and does not answer",
+                    hint="wherry server status says how it is, wherry server stop ends it",
+                ) from None
+        time.sleep(0.05)
 
 
 async def _run(plane: Plane, listener: socket.socket, address_file: Path) -> None:
