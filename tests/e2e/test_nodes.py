@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.builds.index import Index, serve
+from tests.e2e.test_environments import environment
 from tests.homes import Home, wait_until
 from wherry import MpiConfiguration, PyTorchConfiguration, Run, Workspace
 from wherry.compute import AmlCompute, ComputeTarget
@@ -149,3 +153,33 @@ def test_a_preempted_run_goes_on_where_it_was(
     assert event["message"].endswith(
         "was taken away (evicted by hand); it starts again with what it has saved"
     )
+
+
+def test_a_runner_killed_while_it_prepares_costs_an_attempt_not_the_run(
+    home: Home, cluster: AmlCompute, tmp_path: Path
+) -> None:
+    with serve(Index()) as index:
+        index.add("only_here", "1.0", source="WORD = 'at last'")
+        index.let_go.clear()
+        run = home.submit(
+            "import only_here; print(only_here.WORD)",
+            environment=environment(f"--index-url {index.url}/simple", "only_here"),
+            compute_target=cluster,
+            distributed_job_config=MpiConfiguration(process_count_per_node=1, node_count=2),
+        )
+        wait_until(index.asked.is_set)
+        wait_until(lambda: len(started(home)) == 2)
+        os.kill(json.loads(started(home)[1].read_text())["pid"], signal.SIGKILL)
+        wait_until(lambda: ("Queued", "RunnerLost") in history(run))
+        index.let_go.set()
+        assert run.wait_for_completion()["status"] == "Completed"
+    assert read(run, "user_logs/std_log_process_1.txt", tmp_path) == "at last\n"
+    assert [to for to, _ in history(run)].count("Running") <= 1
+
+
+def started(home: Home) -> list[Path]:
+    return sorted((home.home / "nodes").glob("*/*-*-*/started"))
+
+
+def history(run: Run) -> list[tuple[str, str | None]]:
+    return [(event["to"], event["reason"]) for event in run.get_events()]

@@ -43,7 +43,7 @@ class Members:
             Member(
                 rank=each.rank,
                 node=self._name(each),
-                facts=facts(plane, each),
+                facts=facts(plane, each, run.preemptions),
                 stop=each.stop_reason,
                 serves=each.rank in never_end,
             )

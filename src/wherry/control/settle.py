@@ -77,7 +77,8 @@ def _settle_members(
     decision = _decide(run, members, cancel_requested)
     if decision is not None:
         detail = members.taken if members.gang.returns else members.detail
-        tell = members.gang.tell if decision.status is Status.FAILED else None
+        about_one = decision.status in (Status.FAILED, Status.QUEUED) and not members.gang.returns
+        tell = members.gang.tell if about_one else None
         exit = members.gang.facts.exit
         finish(plane, connection, run, decision, exit=exit, detail=detail, tell=tell)
     if decision is not None and decision.status is Status.QUEUED and members.gang.returns:

@@ -47,6 +47,15 @@ class Member:
         return self.facts.exit is not None or self.lost
 
     @property
+    def unexecuted(self) -> bool:
+        """Whether it ended, and its node has proven that nothing of the user's was executed."""
+        exit = self.facts.exit
+        if exit is None or exit.unstarted:
+            return exit is not None and self.facts.stage in (None, Stage.PREPARING)
+        killed = exit.signal is not None or exit.exit_code is not None
+        return exit.canceled and exit.started_at is None and not killed
+
+    @property
     def failed(self) -> bool:
         exit = self.facts.exit
         return self.lost or (exit is not None and verdict(exit).status is not Status.COMPLETED)
@@ -133,7 +142,9 @@ def _end(members: Sequence[Member], cause: Optional[Member]) -> Facts:
         ended_at=max(ends, default=None),
         warnings=_warnings(members),
     )
-    return Facts(Stage.FINALIZING, whole, Phase.EXITED)
+    if cause is not None and all(each.unexecuted for each in members):
+        return Facts(Stage.PREPARING, whole, Phase.EXITED, number=cause.facts.number)
+    return Facts(Stage.FINALIZING, replace(whole, unstarted=False), Phase.EXITED)
 
 
 def _warnings(members: Sequence[Member]) -> List[str]:

@@ -166,6 +166,25 @@ def test_one_node_that_cannot_be_started_fails_the_run(world: World) -> None:
     assert pair.shown.message == "node 1 (host-b) could not be started: no room in host-b"
 
 
+def test_a_runner_killed_while_it_prepares_costs_an_attempt_not_the_run(world: World) -> None:
+    pair = Pair(world)
+    for member in pair.members:
+        report(world.plane, member.id, {"stage": "preparing"})
+    pair.end(1, lost=True, unstarted=True)
+    assert pair.members[0].stop_reason == "Sibling"
+    pair.end(0, canceled=True)
+    assert pair.shown.status == "Queued"
+    with world.plane.database.read() as connection:
+        last = run_rows.history(connection, pair.run_id)[-1]
+    assert last.reason == "RunnerLost"
+    assert last.message.startswith("node 1 (host-b): its runner was killed before")
+    pair.admit()
+    pair.begin()
+    for rank in (0, 1):
+        pair.end(rank, exit_code=0)
+    assert pair.shown.status == "Completed"
+
+
 def preempt(pair: Pair, rank: int) -> None:
     wanted = {"stop_wanted_at": pair.world.plane.now(), "stop_reason": "Preempted"}
     with pair.world.plane.write() as connection:

@@ -10,7 +10,9 @@ import pytest
 from wherry.core.gang import PREEMPTED, SERVED, SIBLING, Member, together
 from wherry.core.lifecycle import (
     GONE_GRACE_S,
+    MOST_ATTEMPTS,
     SILENCE_LIMIT_S,
+    Decision,
     ExitRecord,
     Facts,
     Phase,
@@ -139,3 +141,33 @@ def test_every_combination(count: int) -> None:
         assert decision.status.terminal
         assert (decision.status is Status.COMPLETED) == all(each == WELL for each in facts)
         assert (found.cause is None) == (decision.status is Status.COMPLETED)
+
+
+UNSTARTED = Facts(
+    Stage.PREPARING, ExitRecord(lost=True, unstarted=True, ended_at=5.0), Phase.EXITED, number=1
+)
+WITHDRAWN = Facts(Stage.FINALIZING, ExitRecord(canceled=True, ended_at=6.0))
+
+
+def test_a_run_of_which_nothing_was_executed_anywhere_is_tried_again() -> None:
+    ended = together(members(UNSTARTED, WITHDRAWN, stop=(None, SIBLING)))
+    decision = decide(Status.PREPARING, ended.facts)
+    assert decision == Decision(Status.QUEUED, Reason.RUNNER_LOST)
+    assert ended.tell("its runner was killed") == "node 0 (host a): its runner was killed"
+    both = together(members(UNSTARTED, UNSTARTED))
+    assert decide(Status.PREPARING, both.facts) == decision
+
+
+@pytest.mark.parametrize("other", [WELL, FAILED, KILLED, CANCELED])
+def test_a_run_that_may_have_been_executed_on_one_node_is_not(other: Facts) -> None:
+    ended = together(members(UNSTARTED, other, stop=(None, SIBLING)))
+    decision = decide(Status.PREPARING, ended.facts)
+    assert decision is not None
+    assert decision.status is Status.FAILED
+
+
+def test_it_is_not_tried_for_ever() -> None:
+    last = replace(UNSTARTED, number=MOST_ATTEMPTS)
+    ended = together(members(last, WITHDRAWN, stop=(None, SIBLING)))
+    decision = decide(Status.PREPARING, ended.facts)
+    assert decision == Decision(Status.FAILED, Reason.RUNNER_LOST)
