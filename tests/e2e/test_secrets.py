@@ -21,6 +21,7 @@ from wherry import (
     CondaDependencies,
     Environment,
     Experiment,
+    Run,
     RunConfiguration,
     ScriptRunConfig,
     Workspace,
@@ -270,3 +271,34 @@ def _program(name: str, *arguments: str) -> str:
 
 def _found(planted: Iterable[str], texts: Iterable[str]) -> set[str]:
     return {secret for text in texts for secret in planted if secret in text}
+
+
+HANDS_ON = """
+from wherry import Environment, Run, ScriptRunConfig
+run = Run.get_context()
+env = Environment.get(run.experiment.workspace, "train")
+print(env.environment_variables, run.get_environment().environment_variables)
+config = ScriptRunConfig(".", "child.py", environment=env)
+run.submit_child(config).wait_for_completion()
+"""
+
+
+def test_a_run_hands_on_an_environment_whose_secrets_it_is_not_shown(home: Home) -> None:
+    registered = Environment("train")
+    registered.environment_variables = {"PASSWORD": PASSWORD}
+    registered.register(Workspace.create("w", exist_ok=True))
+    home.script("import os; print(len(os.environ['PASSWORD']))", "child.py")
+    own = Environment("own")
+    own.environment_variables = {"API_KEY": "of its own"}
+    run = home.submit(HANDS_ON, environment=own)
+    run.wait_for_completion()
+    assert _output(run) == "{'PASSWORD': '(hidden)'} {'API_KEY': 'of its own'}\n"
+    (child,) = run.get_children()
+    assert _output(child) == f"{len(PASSWORD)}\n"
+    assert child.get_environment().environment_variables == {"PASSWORD": PASSWORD}
+
+
+def _output(run: Run) -> str:
+    pieces: list[bytes] = []
+    run.stream_logs(pieces.append, follow=False)
+    return b"".join(pieces).decode()

@@ -8,8 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
+from wherry.core.credentials import COVER
 from wherry.core.environments import (
     Reference,
+    canonical,
     check_label,
     check_version,
     content_hash,
@@ -133,11 +135,13 @@ def referred(plane: Plane, workspace_name: str, reference: str) -> Environment:
 def resolved(plane: Plane, workspace_name: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """The fields of a run with what its environment means now, whatever is registered later.
 
-    Its own variables come before those of the environment.
+    Its own variables come before those of the environment. What a run was not shown of a registered
+    one, and sends back so, is as it is registered.
     """
     asked = fields.get("environment") or {}
     if not asked.get("reference"):
-        return fields
+        whole = _restored(plane, workspace_name, asked)
+        return fields if whole is asked else {**fields, "environment": whole}
     found = referred(plane, workspace_name, asked["reference"])
     spec = dict(found.specification)
     variables = {**spec.pop("variables", {}), **(asked.get("environment_variables") or {})}
@@ -150,6 +154,25 @@ def resolved(plane: Plane, workspace_name: str, fields: Mapping[str, Any]) -> Ma
         "specification": spec,
     }
     return {**fields, "environment": environment}
+
+
+def _restored(plane: Plane, workspace_name: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    name, version = asked.get("name"), asked.get("version")
+    if not name or not version or curated.is_reserved(name) or not _says_hidden(asked):
+        return asked
+    with plane.database.read() as connection:
+        workspace = workspaces.get(connection, workspace_name)
+        row = environments.find(connection, workspace, name, version)
+    if row is None:
+        return asked
+    whose = environment_secrets.owner(workspace.id, name, version)
+    spec = environment_secrets.opened(plane.secret, whose, row.spec)
+    return environment_secrets.restored(asked, spec)
+
+
+def _says_hidden(asked: Mapping[str, Any]) -> bool:
+    text = canonical([asked.get("environment_variables"), asked.get("specification")])
+    return sealing.HIDDEN in text or COVER in text
 
 
 def _existing(

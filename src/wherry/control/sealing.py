@@ -22,7 +22,7 @@ SEALED = "sealed"
 _VARIABLES = "environment_variables"
 _FORM = "1."
 _NONCE_BYTES = 12
-_HIDDEN = "(hidden)"
+HIDDEN = "(hidden)"
 LOST = "(sealed with another key)"
 
 
@@ -83,7 +83,7 @@ def shown(secret: bytes, run_id: str, spec: Mapping[str, Any], *, values: bool) 
             return opened(secret, run_id, spec)
         except UnsealError:
             return _covered(spec, LOST)
-    return _covered(spec, _HIDDEN)
+    return _covered(spec, HIDDEN)
 
 
 def _covered(spec: Mapping[str, Any], text: str) -> dict[str, Any]:

@@ -193,10 +193,12 @@ def _environment(
         "python": _interpreter(environment, target) if plain else {},
         "environment_variables": _variables(environment.environment_variables),
     }
+    if environment.version:
+        body["version"] = environment.version
     if not plain:
         spec = specification(environment, container)
         spec.pop("variables", None)
-        body.update(version=environment.version or "", specification=spec)
+        body["specification"] = spec
     return body
 
 

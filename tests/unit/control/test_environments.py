@@ -245,6 +245,51 @@ def test_logins_of_addresses_are_sealed(plane: Plane, api: TestClient) -> None:
     assert "https://***@host/simple" in listed
 
 
+def test_a_run_uses_environments_whose_secrets_it_does_not_see(
+    plane: Plane, api: TestClient
+) -> None:
+    login = f"--index-url https://me:{SECRET}@host/simple"
+    registry = {"address": "r.io", "username": "me", "password": SECRET}
+    asked: dict[str, Any] = {
+        "python": {"conda": {"dependencies": [{"pip": [login, "six"]}]}, "lines": {login: 3}},
+        "docker": {"enabled": True, "image": "a", "arguments": ["-e", f"A={SECRET}"],
+                   "registry": registry},
+        "variables": {"KEY": SECRET, "PLAIN": "1"},
+    }  # fmt: skip
+    api.post("workspaces/w/environments", json={"name": "e", "specification": asked})
+    api.put("workspaces/w/environments/e/labels/stable", json={"version": "1"})
+    snapshot = add_snapshot(plane, {"train.py": b"1"})
+    own = {"specification": {"docker": asked["docker"]}, "environment_variables": {"MINE": SECRET}}
+    run = api.post("workspaces/w/runs", json=run_fields(snapshot, environment=own)).json()["id"]
+    Reconciler(plane, "local", plane.drivers["local"]).tick()
+    with plane.database.read() as connection:
+        (attempt,) = attempts.of_run(connection, run)
+    mine = {"Authorization": f"Bearer {attempt_tokens.make(plane, attempt.id, run)}"}
+    for path in ("", "/e", "/e/versions/1", "/e/versions/latest", "/e/labels/stable"):
+        assert SECRET in api.get(f"workspaces/w/environments{path}").text
+        seen = api.get(f"workspaces/w/environments{path}", headers=mine)
+        assert seen.status_code == 200
+        assert SECRET not in seen.text
+        assert "KEY" in seen.text
+    assert SECRET in api.get(f"runs/{run}", headers=mine).text  # of its own, it sees all
+    spec = api.get("workspaces/w/environments/e/versions/1", headers=mine).json()["specification"]
+    variables = {**spec.pop("variables"), "PLAIN": "2"}
+    sent = {"name": "e", "version": "1", "environment_variables": variables, "specification": spec}
+    body = run_fields(snapshot, environment=sent, parent_id=run)
+    child = api.post("workspaces/w/runs", json=body, headers=mine)
+    assert child.status_code == 201
+    assert SECRET not in child.text
+    found = api.get(f"runs/{child.json()['id']}").json()["spec"]["environment"]
+    assert found["environment_variables"] == {"KEY": SECRET, "PLAIN": "2"}
+    wanted = {**asked, "python": {**asked["python"], "user_managed": False}}
+    del wanted["variables"]
+    assert found["specification"] == wanted
+    for other in ({"version": "2"}, {"name": "f"}, {"name": "Wherry-sklearn"}):
+        body["environment"] = {**sent, **other}
+        reply = api.post("workspaces/w/runs", json=body)
+        assert SECRET not in reply.text  # of no other one
+
+
 def test_a_password_of_a_runs_registry_is_sealed(
     plane: Plane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
