@@ -8,8 +8,10 @@ from sqlalchemy import Row
 
 from wherry.core.compute_configs import site_name
 from wherry.core.errors import WherryError
+from wherry.core.resources import Resources
 from wherry.core.specs import RunSpec
 from wherry.core.vm_sizes import nearest
+from wherry.drivers.sites import ANYTHING, Vague
 
 from .plane import Plane
 from .site_opening import open_site
@@ -24,11 +26,19 @@ def refusal(plane: Plane, row: Row[Any], spec: RunSpec) -> str | None:
             "raise its max_nodes, or ask for fewer"
         )
     try:
-        size = nearest(
-            row.config["vm_size"], open_site(plane, site_name(row.config["location"])).sizes()
-        )[0]
+        site = open_site(plane, site_name(row.config["location"]))
+        size = nearest(row.config["vm_size"], site.sizes())[0]
     except WherryError:
         return None  # the target's own problem, which may pass
-    if not spec.resources.fits(size.resources):
-        return f"it asks for {spec.resources}, its nodes have {size.resources}"
-    return None
+    owned = site.at_most(size) if isinstance(site, Vague) else size.resources
+    return None if spec.resources.fits(owned) else misfit(spec, owned)
+
+
+def misfit(spec: RunSpec, owned: Resources) -> str:
+    """That nodes which have so much are not enough; what is not known of them is left out."""
+    known = Resources(
+        owned.cpu,
+        owned.memory_bytes if owned.memory_bytes < ANYTHING.memory_bytes else 0,
+        owned.gpu if owned.gpu < ANYTHING.gpu else 0,
+    )
+    return f"it asks for {spec.resources}, its nodes have {known}"

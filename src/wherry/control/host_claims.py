@@ -67,6 +67,10 @@ class HostClaims:
         known = self._plane.sightings.get(self._at(host))
         return known.at.timestamp() if known is not None and known.reason else 0.0
 
+    def owned(self, host: HostConfig) -> Resources | None:
+        known = self._plane.sightings.get(self._at(host))
+        return known.owned if known is not None else None
+
     def _at(self, host: HostConfig) -> Place:
         return self._site, host.address, host.port
 

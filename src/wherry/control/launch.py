@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from wherry.core.errors import WherryError
+from wherry.core.errors import LaunchRefusedError, WherryError
 from wherry.core.manifest import Manifest
 from wherry.core.placement import Placement
 from wherry.core.sizes import parse_bytes
@@ -18,6 +18,7 @@ from wherry.core.specs import RunSpec
 from wherry.drivers.base import Launch, Reach, Remote
 
 from . import attempt_tokens, bundle, sealing, snapshots
+from .compute_checks import misfit
 from .plane import Plane
 from .rank_facts import number_of, ranks
 
@@ -27,6 +28,8 @@ PREEMPTION_GRACE_S = 30.0
 def build(plane: Plane, run: Any, attempt_id: str, place: Placement) -> Launch:
     """``run`` is a row with its experiment's and workspace's names."""
     spec = RunSpec.stored(sealing.opened(plane.secret, run.id, run.spec))
+    if place.node and not spec.resources.fits(place.resources):  # of a host that told it just now
+        raise LaunchRefusedError(misfit(spec, place.resources))
     reach = reach_of(plane, run.target, place.node)
     names = _names(reach.server, run)
     given = {

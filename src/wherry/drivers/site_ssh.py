@@ -14,7 +14,7 @@ from wherry.core.vm_sizes import Size
 
 from . import registry
 from .base import Driver
-from .sites import Machine
+from .sites import ANYTHING, Machine
 from .ssh_host import Host
 
 
@@ -47,6 +47,10 @@ class Claims(Protocol):
         """When it was last missed, if it was not seen since; 0 for others."""
         ...
 
+    def owned(self, host: HostConfig) -> Resources | None:
+        """What it had when it was last seen."""
+        ...
+
 
 class SshSite:
     """``root`` is this server's folder on each host, ``server`` its address, to which a way back is
@@ -72,6 +76,16 @@ class SshSite:
     def sizes(self) -> Sequence[Size]:
         """One for each kind of host. What is not declared counts as one CPU."""
         return sorted({_size(host) for host in self._hosts}, key=lambda size: size.name)
+
+    def at_most(self, size: Size) -> Resources:
+        """What was neither declared nor seen yet may be anything."""
+        hosts = [host for host in self._hosts if _size(host) == size]
+        each = [_could_have(host, self._claims.owned(host)) for host in hosts]
+        return Resources(
+            max((owned.cpu for owned in each), default=size.cpu),
+            max((owned.memory_bytes for owned in each), default=size.memory_bytes),
+            max((owned.gpu for owned in each), default=size.gpu),
+        )
 
     def room(self, size: Size) -> int:
         return len(self._free(size))
@@ -147,6 +161,15 @@ def _size(host: HostConfig) -> Size:
     parts = [f"cpu{cpu:g}", *([f"mem{format_bytes(memory).replace(' ', '')}"] if memory else [])]
     name = "-".join([*parts, *([f"gpu{gpu}"] if gpu else [])])
     return Size(name, cpu, memory, gpu, host.price_per_hour)
+
+
+def _could_have(host: HostConfig, seen: Resources | None) -> Resources:
+    found = seen or ANYTHING
+    return Resources(
+        found.cpu if host.cores is None else host.cores,
+        found.memory_bytes if host.memory_bytes is None else host.memory_bytes,
+        found.gpu if host.gpus is None else host.gpus,
+    )
 
 
 def _machine(host: HostConfig, found: Resources, gpus: Sequence[str]) -> Machine:

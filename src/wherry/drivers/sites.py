@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from wherry.core.resources import Resources
 from wherry.core.vm_sizes import Size
 
 from .base import Driver
+
+# More than any machine has.
+ANYTHING = Resources(10.0**6, 2**62, 10**6)
 
 
 @dataclass(frozen=True)
@@ -54,4 +57,13 @@ class Site(Protocol):
 
     def driver(self, node_id: str, machine: Machine) -> Driver:
         """Starts attempts on the machine."""
+        ...
+
+
+@runtime_checkable
+class Vague(Protocol):
+    """A site whose nodes may have more than their size says."""
+
+    def at_most(self, size: Size) -> Resources:
+        """What a node of that size could have, as far as is known."""
         ...
