@@ -40,8 +40,8 @@ def pool(folder: Path) -> Iterator[Stage]:
 
 @contextmanager
 def small_pool(folder: Path) -> Iterator[Stage]:
-    """The same; the first has little room."""
-    with disk(folder / "hosts/0/home", 32), pool(folder) as stage:
+    """The same; the first has little room, but enough to be used."""
+    with disk(folder / "hosts/0/home", 96), pool(folder) as stage:
         yield stage
 
 
@@ -225,6 +225,8 @@ def fill_host(work: Workload, rounds: int) -> None:
             time.sleep(work.chance.uniform(0.1, 4))
             fill_for(work.world.hosts[0].home, work.chance.uniform(1, 3))
             work.settle()
+    used = work.world.hosts[0].home / ".wherry-node/programs"
+    assert used.exists(), "the host that was filled was never used"
 
 
 def processes_on(host: Sshd) -> list[psutil.Process]:
