@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,27 @@ def test_what_resolves_to_the_same_is_built_once(root: str, index: Index) -> Non
     second = prepare(spec(where, "shared<2"), root)
     assert second.prefix == first.prefix
     assert (first.built, second.built) == (True, False)
+
+
+def test_one_interpreter_under_two_paths_is_one(
+    root: str, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which link to it comes first changes with PATH, and with what is installed beside it."""
+    index.add("shared", "1.0")
+    version = ".".join(map(str, sys.version_info[:2]))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "none"))
+    usual = os.environ["PATH"]
+    made = []
+    for number, wanted in enumerate(("shared", "shared<2")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        link = folder / f"python{version}"
+        link.symlink_to(os.path.realpath(sys._base_executable))  # type: ignore[attr-defined]
+        monkeypatch.setenv("PATH", f"{folder}:{usual}")
+        asked = spec(f"--index-url {index.url}/simple", wanted, python=f"python={version}")
+        made.append(prepare(asked, root))
+    assert [each.built for each in made] == [True, False]
+    assert made[0].prefix == made[1].prefix
 
 
 def test_azureml_is_not_installed(root: str) -> None:
