@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from chaos import clusters
 from chaos.books import all_runs
 from chaos.workload import Workload, insist
 from chaos.world import Stage, Unavailable, send, wait_until
@@ -35,6 +36,12 @@ def own_clock(folder: Path) -> Iterator[Stage]:
     yield Stage({"LD_PRELOAD": str(library), "CHAOS_CLOCK": str(shift)})
 
 
+@contextmanager
+def own_clock_and_slots(folder: Path) -> Iterator[Stage]:
+    with own_clock(folder) as clock, clusters.slots(folder) as slots:
+        yield Stage({**clock.variables, **slots.variables})
+
+
 def set_clock(work: Workload, rounds: int) -> None:
     """No run ends early, none waits for the clock to catch up, none reaches its time limit."""
     shift = work.world.folder / "clock"
@@ -51,6 +58,12 @@ def set_clock(work: Workload, rounds: int) -> None:
         work.settle()
     reasons = {run.record["reason"] for run in insist(all_runs)}
     assert reasons <= {"Succeeded", "RunnerLost"}, f"ended for {reasons}"
+
+
+def set_clock_of_cluster(work: Workload, rounds: int) -> None:
+    """The same on nodes that come and go: none stays until the clock has caught up."""
+    with clusters.cluster(work):
+        set_clock(work, rounds)
 
 
 def _set(place: Path, seconds: int) -> None:

@@ -77,6 +77,7 @@ DRILLS: dict[str, Drill] = {
     "node killed": Drill(clusters.kill_node, 60, 2, clusters.slots),
     "one of two killed": Drill(clusters.kill_one_of_two, 60, 2, clusters.slots),
     "evicted": Drill(clusters.evict, 30, 1, clusters.slots),
+    "cluster's clock": Drill(clock.set_clock_of_cluster, 24, 2, clock.own_clock_and_slots),
     "sshd stopped": Drill(hosts.stop_sshd, 12, 2, hosts.pool),
     "host killed": Drill(hosts.kill_host, 40, 1, hosts.pool),
     "host refuses": Drill(hosts.refuse, 20, 1, hosts.pool),
