@@ -64,12 +64,19 @@ if TYPE_CHECKING:
         PyTorchConfiguration,
         TensorflowConfiguration,
     )
-    from .sdk.run_configuration import DockerConfiguration, RunConfiguration
+    from .sdk.run_configuration import (
+        DEFAULT_CPU_IMAGE,
+        DEFAULT_GPU_IMAGE,
+        DockerConfiguration,
+        RunConfiguration,
+    )
     from .sdk.script_run_config import ScriptRunConfig
     from .sdk.widgets import RunDetails
     from .sdk.workspace import Workspace
 
 __all__ = [
+    "DEFAULT_CPU_IMAGE",
+    "DEFAULT_GPU_IMAGE",
     "ActivityCanceledException",
     "ActivityFailedException",
     "AmlCompute",
@@ -121,6 +128,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "DEFAULT_CPU_IMAGE": ".sdk.run_configuration",
+    "DEFAULT_GPU_IMAGE": ".sdk.run_configuration",
     "AmlCompute": ".sdk.compute.amlcompute",
     "BatchAiCompute": ".sdk.compute.batchai",
     "ComputeTarget": ".sdk.compute.target",

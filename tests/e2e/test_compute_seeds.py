@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import wherry
 from tests.homes import Home
-from wherry import Experiment, RunConfiguration, ScriptRunConfig, Workspace
+from wherry import CondaDependencies, Experiment, RunConfiguration, ScriptRunConfig, Workspace
 from wherry.compute import (
     AmlCompute,
     BatchAiCompute,
@@ -65,49 +66,85 @@ def test_a_managed_cluster(home: Home, ws: Workspace, capsys: pytest.CaptureFixt
     assert list(ws.compute_targets) == ["local"]
 
 
-def test_batch_ai(home: Home, ws: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+def batch_ai(ws: Workspace) -> BatchAiCompute:
+    """As it is written: the cluster is looked for by its name, and made if there is none."""
     batchai_cluster_name = os.environ.get("BATCHAI_CLUSTER_NAME", ws.name + "gpu")
     cluster_min_nodes = os.environ.get("BATCHAI_CLUSTER_MIN_NODES", 1)
     cluster_max_nodes = os.environ.get("BATCHAI_CLUSTER_MAX_NODES", 3)
     vm_size = os.environ.get("BATCHAI_CLUSTER_SKU", "STANDARD_NC6")
     autoscale_enabled = os.environ.get("BATCHAI_CLUSTER_AUTOSCALE_ENABLED", True)
-    assert batchai_cluster_name not in ws.compute_targets()
-    provisioning_config = BatchAiCompute.provisioning_configuration(
-        vm_size=vm_size,
-        vm_priority="lowpriority",
-        autoscale_enabled=autoscale_enabled,
-        cluster_min_nodes=cluster_min_nodes,
-        cluster_max_nodes=cluster_max_nodes,
-    )
-    created = ComputeTarget.create(ws, batchai_cluster_name, provisioning_config)
-    assert isinstance(created, BatchAiCompute)
-    created.wait_for_completion(show_output=True, min_node_count=None, timeout_in_minutes=20)
+
+    if batchai_cluster_name in ws.compute_targets():
+        compute_target = ws.compute_targets()[batchai_cluster_name]
+        if compute_target and type(compute_target) is BatchAiCompute:
+            print("found compute target. just use it. " + batchai_cluster_name)
+    else:
+        print("creating a new compute target...")
+        provisioning_config = BatchAiCompute.provisioning_configuration(
+            vm_size=vm_size,
+            vm_priority="lowpriority",
+            autoscale_enabled=autoscale_enabled,
+            cluster_min_nodes=cluster_min_nodes,
+            cluster_max_nodes=cluster_max_nodes,
+        )
+        compute_target = ComputeTarget.create(ws, batchai_cluster_name, provisioning_config)
+        assert isinstance(compute_target, BatchAiCompute)
+        compute_target.wait_for_completion(
+            show_output=True, min_node_count=None, timeout_in_minutes=20
+        )
+        print(compute_target.status.serialize())
+    assert isinstance(compute_target, BatchAiCompute)
+    return compute_target
+
+
+def test_batch_ai(home: Home, ws: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    created = batch_ai(ws)
     said = capsys.readouterr().out
-    assert said.endswith(
+    assert said.startswith("creating a new compute target...\nSucceeded\n")
+    assert (
         "BatchAI wait for completion finished\n\n"
-        "Minimum number of nodes requested have been provisioned\n"
-    )
-    compute_target = ws.compute_targets()[batchai_cluster_name]
-    assert type(compute_target) is BatchAiCompute
-    told = compute_target.status.serialize()
+        "Minimum number of nodes requested have been provisioned\n{"
+    ) in said
+    told = created.status.serialize()
     assert told["currentNodeCount"] == 1
     assert told["scaleSettings"]["autoScale"]["maximumNodeCount"] == 3
     assert told["vmSize"] == "STANDARD_NC6"
-    assert trained(ws, home, batchai_cluster_name) == {"loss": 0.5}
+    assert batch_ai(ws).name == "labgpu"
+    assert capsys.readouterr().out == "found compute target. just use it. labgpu\n"
+    assert trained(ws, home, "labgpu") == {"loss": 0.5}
 
 
-def test_a_machine_that_is_made(home: Home, ws: Workspace) -> None:
-    compute_target_name = "mydsvm"
+def test_batch_ai_in_azure_cannot_be_attached(ws: Workspace) -> None:
+    resource_id = "/subscriptions/s/resourceGroups/g/providers/Microsoft.BatchAI/clusters/c"
+    with pytest.raises(ComputeTargetException, match="a cluster in Azure, which cannot be reached"):
+        BatchAiCompute.attach(workspace=ws, name="mine", resource_id=resource_id)
+    assert list(ws.compute_targets()) == ["local"]
+
+
+def made_machine(ws: Workspace, compute_target_name: str) -> ComputeTarget:
     try:
-        dsvm_compute = DsvmCompute(workspace=ws, name=compute_target_name)
-        raise AssertionError("there is none yet")
+        dsvm_compute: ComputeTarget = DsvmCompute(workspace=ws, name=compute_target_name)
+        print("found existing:", dsvm_compute.name)
     except ComputeTargetException:
+        print("creating new.")
         dsvm_config = DsvmCompute.provisioning_configuration(vm_size="Standard_D2_v2")
-        made = DsvmCompute.create(
+        dsvm_compute = DsvmCompute.create(
             ws, name=compute_target_name, provisioning_configuration=dsvm_config
         )
-        made.wait_for_completion(show_output=True)
-    dsvm_compute = DsvmCompute(workspace=ws, name=compute_target_name)
+        dsvm_compute.wait_for_completion(show_output=True)
+    return dsvm_compute
+
+
+def test_a_machine_that_is_made(
+    home: Home, ws: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compute_target_name = "mydsvm"
+    made_machine(ws, compute_target_name)
+    assert capsys.readouterr().out == (
+        'creating new.\nSucceeded\nProvisioning operation finished, operation "Succeeded"\n'
+    )
+    dsvm_compute = made_machine(ws, compute_target_name)
+    assert capsys.readouterr().out == "found existing: mydsvm\n"
     run_config = RunConfiguration(framework="python")
     run_config.target = compute_target_name
     run_config.prepare_environment = True
@@ -121,8 +158,36 @@ def test_a_machine_that_is_made(home: Home, ws: Workspace) -> None:
     dsvm_compute.wait_for_completion(is_delete_operation=True)
 
 
+def test_the_run_configuration_of_a_machine_with_docker(capsys: pytest.CaptureFixture[str]) -> None:
+    run_config = RunConfiguration(framework="python")
+    run_config.target = "mydsvm"
+    run_config.environment.docker.enabled = True
+    run_config.environment.docker.base_image = wherry.DEFAULT_CPU_IMAGE
+    print("Base Docker image is:", run_config.environment.docker.base_image)
+    run_config.environment.python.user_managed_dependencies = False
+    run_config.prepare_environment = True
+    run_config.environment.python.conda_dependencies = CondaDependencies.create(
+        conda_packages=["scikit-learn"]
+    )
+    assert capsys.readouterr().out == f"Base Docker image is: {wherry.DEFAULT_CPU_IMAGE}\n"
+    assert "scikit-learn" in run_config.environment.python.conda_dependencies.serialize_to_string()
+
+
+def test_the_run_configuration_of_a_container_instance() -> None:
+    run_config = RunConfiguration()
+    run_config.target = "containerinstance"
+    run_config.container_instance.region = "eastus"
+    run_config.container_instance.cpu_cores = 1
+    run_config.container_instance.memory_gb = 2
+    run_config.environment.docker.enabled = True
+    run_config.environment.docker.base_image = wherry.DEFAULT_CPU_IMAGE
+    run_config.environment.python.user_managed_dependencies = False
+    run_config.auto_prepare_environment = True
+    assert run_config.container_instance.cpu_cores == 1
+
+
 def test_a_job_file_of_the_second_version(home: Home, ws: Workspace, tmp_path: Path) -> None:
-    from wherry.cli.app import run as wherry
+    from wherry.cli.app import run as command
 
     home.script("print('by the file')\n")
     (tmp_path / "cluster.yml").write_text(
@@ -136,21 +201,21 @@ def test_a_job_file_of_the_second_version(home: Home, ws: Workspace, tmp_path: P
         "resources: {instance_count: 1}\nqueue_settings: {priority: high}\n"
     )
     here = ["-w", ws.name, "-q"]
-    assert wherry(["compute", "create", "--file", str(tmp_path / "cluster.yml"), *here]) == 0
-    assert wherry(["job", "create", "-f", str(tmp_path / "job.yml"), "--stream", *here]) == 0
-    assert wherry(["compute", "delete", "-n", "cpu-cluster", "--yes", *here]) == 0
+    assert command(["compute", "create", "--file", str(tmp_path / "cluster.yml"), *here]) == 0
+    assert command(["job", "create", "-f", str(tmp_path / "job.yml"), "--stream", *here]) == 0
+    assert command(["compute", "delete", "-n", "cpu-cluster", "--yes", *here]) == 0
 
 
 def test_the_example_of_one_script_on_several_targets(
     ws: Workspace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from wherry.cli.app import run as wherry
+    from wherry.cli.app import run as command
 
     monkeypatch.chdir(EXAMPLE)
     here = ["-w", ws.name, "-q"]
-    assert wherry(["run", "train.py", *here]) == 0
-    assert wherry(["compute", "create", "-f", "cluster.yml", *here]) == 0
-    assert wherry(["run", "--target", "cpu-cluster", "train.py", *here]) == 0
+    assert command(["run", "train.py", *here]) == 0
+    assert command(["compute", "create", "-f", "cluster.yml", *here]) == 0
+    assert command(["run", "--target", "cpu-cluster", "train.py", *here]) == 0
     first, second = capfd.readouterr().out.splitlines()
     assert first == second
     assert first.startswith("y = ")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tests import sshd as servers
@@ -9,7 +12,7 @@ from tests.homes import Home, wait_until
 from tests.sshd import Sshd
 from wherry import Experiment, Run, ScriptRunConfig, Workspace
 from wherry.cli.app import run as wherry
-from wherry.compute import AmlCompute, ComputeTarget, RemoteCompute
+from wherry.compute import AmlCompute, ComputeTarget, ComputeTargetException, RemoteCompute
 
 SCRIPT = """
 import os, sys
@@ -59,6 +62,38 @@ def test_a_machine_is_attached_by_its_key(
     dsvm_compute.detach()
     dsvm_compute.wait_for_completion(is_delete_operation=True)
     assert list(ws.compute_targets) == ["local"]
+
+
+def test_a_machine_is_attached_by_a_password(
+    home: Home,
+    ws: Workspace,
+    open_folder: Path,
+    throwaway_user: tuple[str, str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name, password = throwaway_user
+    with servers.serving(open_folder, options={"PasswordAuthentication": "yes"}) as sshd:
+        sshd.home.chmod(0o777)
+        place: dict[str, Any] = {
+            "name": "attach-dsvm",
+            "address": sshd.address,
+            "ssh_port": sshd.port,
+        }
+        refused = RemoteCompute.attach(ws, username=name, password="wrong", **place)
+        with pytest.raises(ComputeTargetException, match=f"refused user '{name}': a password was"):
+            refused.wait_for_completion(show_output=True)
+        assert capsys.readouterr().out.endswith("Failed\n")
+        run = submitted(home, ws, refused)
+        wait_until(lambda: "'attach-dsvm', which cannot be used: " in _message(run))
+        dsvm_compute = RemoteCompute.attach(ws, username=name, password=password, **place)
+        dsvm_compute.wait_for_completion(show_output=True)
+        assert run.wait_for_completion()["status"] == "Completed"
+        dsvm_compute.detach()
+        dsvm_compute.wait_for_completion(is_delete_operation=True)
+
+
+def _message(run: Run) -> str:
+    return str(run.get_detailed_status()["details"])
 
 
 def test_a_pool_gives_its_hosts_to_a_cluster(

@@ -22,6 +22,8 @@ _SSH = (
 )
 # What Azure's networks and accounts need: it may stand there and means nothing here.
 _AZURE = ("network_settings", "identity", "enable_node_public_ip", "ssh_public_access_enabled")
+# What it says of a target that there is.
+_SAID = ("id", "resource_id", "provisioning_state", "provisioning_errors", "created_on")
 _TYPES = {"amlcompute": "AmlCompute", "batchai": "BatchAI", "virtualmachine": "VirtualMachine"}
 TYPES = tuple(_TYPES)
 TIERS = ("dedicated", "low_priority")
@@ -60,7 +62,7 @@ def parse(fields: Mapping[str, Any], folder: str, where: str, *, attach: bool) -
     kind = _type(fields, where, attach)
     machine = kind == "VirtualMachine" and (attach or _is_machine(fields))
     known = (*_COMMON, *(_MACHINE if machine else _CLUSTER))
-    _check_fields(fields, (*known, *_AZURE, "ssh_settings"), where, known)
+    _check_fields(fields, (*known, *_AZURE, *_SAID, "ssh_settings"), where, known)
     name = str(fields.get("name") or "")
     if not name:
         raise Usage(f"{where} has no name", hint="give it one: NAME, -n NAME, or a line name: ...")

@@ -17,6 +17,9 @@ else:
     run_config_file = Late("run_config_file")
     run_config_sections = Late("run_config_sections")
 
+DEFAULT_CPU_IMAGE = "mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu20.04"
+DEFAULT_GPU_IMAGE = "mcr.microsoft.com/azureml/openmpi4.1.0-cuda11.1-cudnn8-ubuntu20.04"
+
 
 class HistoryConfiguration(Section):
     """What is kept of a run."""

@@ -206,6 +206,25 @@ def test_a_machine_is_attached(
     assert (refused.code, "nobody is there to answer" in refused.err) == (2, True)
 
 
+def test_every_field_of_azures_clusters_may_stand_in_a_file(wherry: Wherry, folder: Path) -> None:
+    (folder / "cluster.yml").write_text(
+        "$schema: https://azuremlschemas.azureedge.net/latest/amlCompute.schema.json\n"
+        "name: full\ntype: amlcompute\nsize: STANDARD_DS3_v2\ntier: low_priority\n"
+        "min_instances: 0\nmax_instances: 2\nidle_time_before_scale_down: 120\n"
+        "location: westus\ndescription: all of it\ntags: {team: lab, number: 12}\n"
+        "ssh_public_access_enabled: true\nenable_node_public_ip: false\n"
+        "ssh_settings: {admin_username: me, admin_password: hush, ssh_key_value: ssh-rsa AAAA}\n"
+        "network_settings: {vnet_name: net, subnet: below}\n"
+        "identity: {type: user_assigned, user_assigned_identities: [{resource_id: /a}]}\n"
+        "id: /subscriptions/a\nresource_id: /subscriptions/a\nprovisioning_state: Succeeded\n"
+        "provisioning_errors: []\ncreated_on: '2024-01-01'\n"
+    )
+    made = data(wherry("compute", "create", "-f", "cluster.yml", "-o", "json"))
+    assert (made["description"], made["tags"]) == ("all of it", {"team": "lab", "number": "12"})
+    assert made["config"]["vm_priority"] == "lowpriority"
+    assert "hush" not in str(made)
+
+
 def test_a_machine_from_a_file(
     wherry: Wherry, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
