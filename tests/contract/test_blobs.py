@@ -91,9 +91,7 @@ def test_many_at_once(blobs: FolderBlobStore, tmp_path: Path) -> None:
 
 
 def test_what_was_half_received_is_cleared(blobs: FolderBlobStore, tmp_path: Path) -> None:
-    half = tmp_path / "blobs" / "incoming" / "x"
-    half.mkdir()
-    (half / "0").write_bytes(b"half")
+    (tmp_path / "blobs" / "incoming" / "x-0").write_bytes(b"half")
     blobs.clear_incoming()
     assert list((tmp_path / "blobs" / "incoming").iterdir()) == []
 

@@ -30,6 +30,7 @@ from wherry.store import (
     run_names,
     run_records,
     runs,
+    snapshots,
     tokens,
     tracking,
     workspaces,
@@ -458,3 +459,23 @@ def test_a_run_with_many_children_can_be_removed(database: Database) -> None:
         files.remove(connection, many)
         tracking.remove(connection, many)
         attempts.remove(connection, many)
+
+
+def test_a_snapshot_is_kept_as_it_first_came_and_counts_as_new(database: Database) -> None:
+    near = snapshots.Difference("0" * 64, [{"path": "a", "digest": "d"}], ["b"])
+    with database.write() as connection:
+        workspace = workspaces.create(connection, "w", NOW, "", {})
+        for difference, later in ((near, 0), (None, 1)):
+            now = NOW + timedelta(seconds=later)
+            snapshots.add(connection, workspace.id, "1" * 64, 2, 3, now, difference)
+        snapshots.add(connection, workspace.id, "2" * 64, 2, 3, NOW)
+    with database.read() as connection:
+        found = [snapshots.find(connection, workspace.id, digit * 64) for digit in "123"]
+        assert snapshots.ways_to(connection, "1" * 64) == [near]
+        assert snapshots.ways_to(connection, "2" * 64) == [None]
+        assert snapshots.used(connection) == ({"0" * 64, "2" * 64}, {"d"})
+    assert found == [
+        snapshots.Found(NOW + timedelta(seconds=1), "0" * 64, whole=False),
+        snapshots.Found(NOW, "2" * 64, whole=True),
+        None,
+    ]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import secrets
 import shutil
-import tempfile
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -36,22 +37,29 @@ class FolderBlobStore:
     def clear_incoming(self) -> None:
         """Remove what was being received by someone who is gone."""
         for leftover in self._incoming.iterdir():
-            shutil.rmtree(leftover, ignore_errors=True)
+            if leftover.is_dir():  # of an earlier version
+                shutil.rmtree(leftover, ignore_errors=True)
+            else:
+                leftover.unlink(missing_ok=True)
 
     def put(self, chunks: Iterable[bytes], *, expected: str | None = None) -> Blob:
         return self.put_many([(expected, chunks)])[0]
 
     def put_many(self, contents: Iterable[tuple[str | None, Iterable[bytes]]]) -> list[Blob]:
         # Texts, not paths: of ten thousand small files, pathlib would be a third of the work.
-        folder = tempfile.mkdtemp(dir=self._incoming)
+        draft = f"{self._incoming}/{secrets.token_hex(8)}"
+        drafts: dict[str, Blob] = {}
         try:
-            received = [
-                _receive(f"{folder}/{number}", expected, chunks)
-                for number, (expected, chunks) in enumerate(contents)
-            ]
-            self._keep(folder, received)
+            for number, (expected, chunks) in enumerate(contents):
+                path = f"{draft}-{number}"
+                drafts[path] = Blob("", 0)
+                drafts[path] = _receive(path, expected, chunks)
+            received = list(drafts.values())
+            self._keep(drafts)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            for path in drafts:
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
         return received
 
     def open(self, digest: str) -> BinaryIO:
@@ -85,10 +93,11 @@ class FolderBlobStore:
         for shard in sorted(self._root.glob("[0-9a-f][0-9a-f]")):
             yield from (path.name for path in shard.iterdir())
 
-    def _keep(self, folder: str, received: list[Blob]) -> None:
+    def _keep(self, drafts: dict[str, Blob]) -> None:
+        """Those that become blobs are no longer among the drafts."""
         fresh = [
-            (f"{folder}/{number}", blob.digest)
-            for number, blob in enumerate(received)
+            (path, blob.digest)
+            for path, blob in drafts.items()
             if not self.has(blob.digest)  # which is not stale now: it is about to be referred to
         ]
         sync_all([path for path, _ in fresh])
@@ -99,6 +108,7 @@ class FolderBlobStore:
             except FileNotFoundError:
                 os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
                 os.rename(path, place)
+            del drafts[path]
 
     def _path(self, digest: str) -> str:
         if not _DIGEST.match(digest):

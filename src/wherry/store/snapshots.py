@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, exists, insert, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import Connection, bindparam, delete, exists, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from .tables import environments, runs, snapshots
 
@@ -16,6 +15,18 @@ _HAS = select(snapshots.c.id).where(
 )
 _FOUND = _HAS.with_only_columns(snapshots.c.created_at, snapshots.c.base_id)
 _HAS_LOCKED = _HAS.with_for_update(read=True)
+
+
+_ADD = {
+    name: insert.on_conflict_do_update(
+        index_elements=[snapshots.c.workspace_id, snapshots.c.id],
+        set_={"created_at": insert.excluded.created_at},
+    )
+    for name, insert in (
+        ("sqlite", sqlite.insert(snapshots)),
+        ("postgresql", postgresql.insert(snapshots)),
+    )
+}
 
 
 class Found(NamedTuple):
@@ -49,21 +60,20 @@ def add(
     now: datetime,
     difference: Difference | None = None,
 ) -> None:
-    """``difference``: its list of files is not a blob."""
+    """``difference``: its list of files is not a blob. One that is there already counts as new."""
     row: dict[str, Any] = {
         "workspace_id": workspace_id,
         "id": snapshot_id,
         "file_count": file_count,
         "size_bytes": size,
         "created_at": now,
+        "base_id": None,
+        "changes": None,
     }
     if difference is not None:
         base_id, files, removed = difference
         row |= {"base_id": base_id, "changes": {"files": files, "removed": removed}}
-    with suppress(IntegrityError), connection.begin_nested():  # two may send the same tree at once
-        connection.execute(insert(snapshots).values(**row))
-        return
-    renew(connection, workspace_id, snapshot_id, now)
+    connection.execute(_ADD[connection.dialect.name], row)
 
 
 def find(connection: Connection, workspace_id: str, snapshot_id: str) -> Found | None:
