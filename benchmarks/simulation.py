@@ -26,7 +26,7 @@ from benchmarks.measure import Row, print_table
 from wherry.core.autoscale import TRIES, Actions, Config, admit, backoff_s, decide, reach
 from wherry.core.nodes import NodeState, NodeView
 from wherry.core.preemption import evict
-from wherry.core.scheduling import Job
+from wherry.core.scheduling import Job, Schedule
 
 T = TypeVar("T")
 
@@ -46,6 +46,8 @@ class Plan:
     runs: int = 100_000
     days: float = 7.0
     seed: int = 1
+    limited: float = 0.5
+    slack: float = 4.0
     step_s: float = 10.0
 
 
@@ -70,6 +72,8 @@ class Found:
     starts_s: list[float] = field(default_factory=list)
     events: Counter[str] = field(default_factory=Counter)
     gathering_s: float = 0.0
+    filled: int = 0
+    promises: int = 0
     most: int = 0
     longest_queue: int = 0
     ended: float = 0.0
@@ -107,6 +111,8 @@ class World:
         self._serial = 0
         self._holding: dict[str, tuple[str, ...]] = {}
         self._held_limit = 0
+        self._promised: dict[str, float] = {}
+        self._circumstances: tuple[Config, int] | None = None
         self.found = Found()
         for run in _runs(plan, self._random):
             self._runs[run.job.run_id] = run
@@ -140,6 +146,7 @@ class World:
         most = reach(nodes, config, self._now, room)
         queue = self._head(most)
         found, admit_s = _timed(partial(admit, queue, nodes, config, self._now, room))
+        self._note_promise(found)
         for run_id, node_ids in found.starts:
             self._start(run_id, node_ids)
         if found.starts:
@@ -153,6 +160,25 @@ class World:
             kept = min(idle, found.held_for.node_count)
             self.found.gathering_s += kept * self._plan.step_s
         self._act(actions)
+
+    def _note_promise(self, found: Schedule) -> None:
+        """When the first that waits has its nodes at the latest, unless something happens."""
+        self.found.filled += len(found.filling)
+        circumstances = self._config(), self._whole()
+        if circumstances != self._circumstances:
+            self._promised.clear()
+        self._circumstances = circumstances
+        if found.held_for is not None and found.by is not None:
+            known = self._promised.get(found.held_for.run_id, math.inf)
+            self._promised[found.held_for.run_id] = min(known, found.by)
+
+    def _keep_promise(self, run_id: str) -> None:
+        by = self._promised.pop(run_id, None)
+        if by is None:
+            return
+        self.found.promises += 1
+        if self._now > by + self._plan.step_s:
+            raise AssertionError(f"{run_id} was delayed by {self._now - by:.0f} s")
 
     def _head(self, most: int) -> list[Job]:
         """The first 2,000 of those that can start as things stand."""
@@ -185,6 +211,7 @@ class World:
             self._set(node_id, NodeState.RUNNING, run_id=run_id, until=until)
         if len(node_ids) != run.job.node_count:
             raise AssertionError(f"{run_id} got {len(node_ids)} nodes")
+        self._keep_promise(run_id)
         run.attempt += 1
         run.started = self._now
         self.found.waits[run.job.node_count].append(self._now - run.asked)
@@ -201,6 +228,8 @@ class World:
     def _on_submitted(self, run_id: str, moment: float) -> None:
         run = self._runs[run_id]
         run.asked = moment
+        if run.job.priority:
+            self._promised.clear()
         self._enqueue(run.job)
 
     def _on_ended(self, which: str, moment: float) -> int:
@@ -236,12 +265,14 @@ class World:
     def _on_died(self, _: str, moment: float) -> None:
         """A node in use breaks; its run queues again with its old place in the line."""
         busy = [node.id for node in self._nodes.values() if node.state is NodeState.RUNNING]
+        self._promised.clear()
         if busy:
             node_id = self._random.choice(busy)
             self._again(self._nodes[node_id].run_id or "")
             self._set(node_id, NodeState.UNUSABLE)
 
     def _on_evicted(self, _: str, moment: float) -> None:
+        self._promised.clear()
         for node_id in evict(max(1, self._plan.nodes // 50), list(self._nodes.values())):
             if self._nodes[node_id].run_id:
                 self._again(self._nodes[node_id].run_id or "")
@@ -311,10 +342,12 @@ class World:
             least = self._plan.nodes // 20
         return Config(least, most, IDLE_S)
 
-    def _room(self) -> int:
+    def _whole(self) -> int:
         day = self._now / DAY_S
-        whole = self._plan.nodes * 7 // 10 if 2.3 < day < 2.8 else self._plan.nodes
-        return max(0, whole - len(self._nodes))
+        return self._plan.nodes * 7 // 10 if 2.3 < day < 2.8 else self._plan.nodes
+
+    def _room(self) -> int:
+        return max(0, self._whole() - len(self._nodes))
 
     def _site_is_down(self) -> bool:
         day = self._now / DAY_S
@@ -355,9 +388,10 @@ def _runs(plan: Plan, chance: random.Random) -> Iterator[Run]:
         moment = _submission(plan, chance)
         size = chance.choices([s for s, _ in sizes], [share for _, share in sizes])[0]
         takes_s = min(chance.lognormvariate(math.log(PER_RUN_NODE_S) - 0.72, 1.2), 12 * HOUR_S)
-        limited = chance.random() < 0.5
-        limit_s = takes_s * chance.uniform(1.1, 4) + SETUP_S if limited else None
+        limited = chance.random() < plan.limited
+        allowed_s = takes_s * chance.uniform(min(1.1, plan.slack), plan.slack) + SETUP_S
         priority = 5 if chance.random() < 0.03 else 0
+        limit_s = allowed_s if limited else None
         yield Run(Job(f"run{number}", size, priority, moment, limit_s), takes_s)
 
 
@@ -398,6 +432,8 @@ def rows(plan: Plan, found: Found) -> list[Row]:
         Row("wait, median", f"{_at_share(waits, 0.5):.0f} s"),
         Row("wait, 9 of 10", f"{_at_share(waits, 0.9) / 60:.0f} min"),
         Row("longest wait by number of nodes", ", ".join(worst)),
+        Row("runs that filled a gap by their time limit", f"{found.filled}"),
+        Row("waiting runs that were told a latest start, and had it", f"{found.promises}"),
         Row("decision, median", f"{_at_share(times, 0.5) * 1000:.2f} ms"),
         Row("decision, 999 of 1,000", f"{_at_share(times, 0.999) * 1000:.2f} ms"),
         Row(
@@ -429,6 +465,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--runs", type=int, default=Plan.runs)
     parser.add_argument("--days", type=float, default=Plan.days)
     parser.add_argument("--seed", type=int, default=Plan.seed)
+    parser.add_argument("--limited", type=float, default=Plan.limited, help="share with a limit")
+    parser.add_argument("--slack", type=float, default=Plan.slack, help="a limit, in durations")
     plan = Plan(**vars(parser.parse_args(arguments)))
     world = World(plan)
     gc.disable()  # it would count the simulation's own hundred thousand objects as a decision's

@@ -87,8 +87,9 @@ def test_a_queue_for_nodes_is_by_priority_then_by_age(database: Database) -> Non
 
 def test_a_node_is_busy_while_an_attempt_on_it_goes_on(database: Database) -> None:
     workspace = add_compute(database)
-    add_run(database, workspace, "a")
-    fields = {"id": "t", "run_id": "a", "number": 1, "target": TARGET, "gpus": []}
+    add_run(database, workspace, "a", limit_s=9.5)
+    fields: dict[str, Any] = {"id": "t", "ready_by": NOW}
+    fields |= {"run_id": "a", "number": 1, "target": TARGET, "gpus": []}
     fields |= {"cpu": 1.0, "memory_bytes": 0, "created_at": NOW, "node_id": "n", "rank": 0}
     with database.write() as connection:
         nodes.add(connection, [node("n")])
@@ -97,6 +98,8 @@ def test_a_node_is_busy_while_an_attempt_on_it_goes_on(database: Database) -> No
         assert [each.id for each in nodes.present(connection, TARGET)] == ["n"]
         assert [each.id for each in sites.nodes_at(connection, "lab")] == ["n"]
         assert nodes.busy(connection, TARGET) == {"n": "a"}
+        [held] = nodes.held(connection, TARGET)
+        assert (held.id, held.run_id, held.limit_s, held.ready_by) == ("t", "a", 9.5, NOW)
         assert [row.run_id for row in costs.present(connection, workspace.id, of_runs=True)] == [
             "a"
         ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.homes import Home, wait_until
-from wherry import Workspace
+from wherry import MpiConfiguration, Workspace
 from wherry.sdk.compute.amlcompute import AmlCompute
 from wherry.sdk.compute.target import ComputeTarget
 
@@ -59,6 +59,25 @@ def test_a_run_that_takes_more_memory_than_its_node_has_is_ended_and_says_so(
     run.wait_for_completion(raise_on_error=False)
     assert run.get_status() == "Failed"
     assert run.get_details()["error"]["error"]["code"] == "OutOfMemory"
+
+
+def test_a_run_that_is_over_in_time_fills_a_gap_and_does_not_delay_the_larger_one(
+    home: Home, cluster: AmlCompute, tmp_path: Path
+) -> None:
+    end = tmp_path / "end"
+    waits = f"import os, time\nwhile not os.path.exists({str(end)!r}): time.sleep(0.05)"
+    first = home.submit(waits, compute_target="cpu", max_run_duration_seconds=3600)
+    wait_until(lambda: first.get_status() == "Running")
+    two = MpiConfiguration(node_count=2)
+    large = home.submit("", compute_target="cpu", distributed_job_config=two)
+    open_ended = home.submit("", compute_target="cpu")
+    short = home.submit("", compute_target="cpu", max_run_duration_seconds=60)
+    short.wait_for_completion()
+    assert [run.get_status() for run in (first, large, open_ended)] == ["Running"] + ["Queued"] * 2
+    end.touch()
+    large.wait_for_completion()
+    open_ended.wait_for_completion()
+    assert short.get_details()["endTimeUtc"] < first.get_details()["endTimeUtc"]
 
 
 def _slots(home: Home) -> list[str]:

@@ -7,7 +7,6 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from wherry.core.compute_configs import CLUSTER, ClusterConfig
-from wherry.core.nodes import NodeState
 from wherry.core.waiting import for_nodes
 from wherry.store import computes
 
@@ -24,9 +23,12 @@ class ClusterQueue:
         self._row = row
         self._config = ClusterConfig(**row.config)
         self._room = plane.rooms.get(row.target)
-        view = ClusterView(connection, row, plane.now())
+        view = ClusterView(plane, connection, row)
         self._views = view.nodes
-        self._order = [job.run_id for job in view.queue(self._room)]
+        self._reach = view.reach(self._room)
+        waiting = view.queue(self._room)
+        self._order = [job.run_id for job in waiting]
+        self._plan = view.admit(waiting, self._room)
         self._problem = problem(plane, connection, row, [*view.present.values()]) or ""
         self._crowded = crowded(connection, row)
 
@@ -34,22 +36,30 @@ class ClusterQueue:
         name = self._row.name
         if self._row.stopped_at is not None:
             return f"compute target {name!r} is stopped: wherry compute start {name}"
-        ahead = self._ahead(run.id)
-        idle = any(view.state is NodeState.IDLE for view in self._views)
+        kept_for = self._kept_for(run)
         return for_nodes(
             run.node_count,
             name,
             self._views,
             self._config.max_nodes,
-            ahead=ahead,
-            kept_for=self._order[0] if ahead and idle else "",
+            ahead=self._ahead(run),
+            kept_for=kept_for,
+            kept_from=self._plan.by if kept_for else None,
             site_room=self._room,
             crowded=self._crowded,
             problem=self._problem,
         )
 
-    def _ahead(self, run_id: str) -> int:
-        return self._order.index(run_id) if run_id in self._order else len(self._order)
+    def _ahead(self, run: Any) -> int:
+        """Nobody is before one that cannot start now whoever ends."""
+        if run.node_count > self._reach:
+            return 0
+        return self._order.index(run.id) if run.id in self._order else len(self._order)
+
+    def _kept_for(self, run: Any) -> str:
+        """The run that has the idle nodes, if it is another one."""
+        head = self._plan.held_for
+        return head.run_id if head is not None and head.run_id != run.id else ""
 
 
 def cluster_queue(plane: Plane, connection: Connection, target: str) -> ClusterQueue | None:

@@ -8,12 +8,15 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from wherry.core import autoscale
+from wherry.core import autoscale, holding
 from wherry.core.autoscale import Actions, Config
 from wherry.core.compute_configs import ClusterConfig
 from wherry.core.nodes import NodeState, NodeView
 from wherry.core.scheduling import Job, Schedule
 from wherry.store import nodes, queues
+
+from .launch import PREEMPTION_GRACE_S
+from .plane import Plane
 
 _LEAST, _MOST = 200, 2000
 
@@ -29,14 +32,20 @@ def config_of(row: Row[Any]) -> Config:
 class ClusterView:
     """A cluster at one moment."""
 
-    def __init__(self, connection: Connection, row: Row[Any], now: datetime) -> None:
+    def __init__(self, plane: Plane, connection: Connection, row: Row[Any]) -> None:
         self._connection = connection
         self._target = row.target
+        self._grace_s = max(plane.settings.cancel_grace_s, PREEMPTION_GRACE_S)
+        self.now = plane.now().timestamp()
         self.config = config_of(row)
         self.present = {node.id: node for node in nodes.present(connection, row.target)}
-        busy = nodes.busy(connection, row.target)
-        self.nodes = node_views([*self.present.values()], busy)
-        self.now = now.timestamp()
+        self.held = nodes.held(connection, row.target)
+        busy = {each.node_id: each for each in self.held}
+        self.nodes = [self._view(node, busy.get(node.id)) for node in self.present.values()]
+
+    def reach(self, room: int | None) -> int:
+        """How many nodes it can have as things stand."""
+        return autoscale.reach(self.nodes, self.config, self.now, room)
 
     def queue(self, room: int | None) -> list[Job]:
         """Its head: further back nobody starts before one of these.
@@ -45,9 +54,9 @@ class ClusterView:
         hide the others.
         """
         limit = min(_MOST, max(_LEAST, 2 * self.config.max_nodes))
-        reach = autoscale.reach(self.nodes, self.config, self.now, room)
+        reach = self.reach(room)
         return [
-            Job(run.id, run.node_count, run.priority, float(run.seq))
+            Job(run.id, run.node_count, run.priority, float(run.seq), self._longest_s(run))
             for run in queues.head_for_nodes(self._connection, self._target, reach, limit)
         ]
 
@@ -56,6 +65,22 @@ class ClusterView:
 
     def decide(self, room: int | None) -> Actions:
         return autoscale.decide(self.queue(room), self.nodes, self.config, self.now, room)
+
+    def _longest_s(self, run: Row[Any]) -> float | None:
+        """One that starts again may have much to fetch first."""
+        return None if run.attempt_count else holding.longest_s(run.limit_s, self._grace_s)
+
+    def _view(self, node: Row[Any], holder: Row[Any] | None) -> NodeView:
+        if holder is None:
+            return _view(node, None)
+        return _view(node, holder.run_id, self._until(holder))
+
+    def _until(self, holder: Row[Any]) -> float | None:
+        """Of one that was started again it is not known when this attempt's command began."""
+        if holder.number > 1:
+            return None
+        given, begun = holder.created_at.timestamp(), seconds(holder.started_at)
+        return holding.until(holder.limit_s, self._grace_s, given, begun, self.now)
 
 
 def node_views(present: Sequence[Row[Any]], busy: Mapping[str, str]) -> list[NodeView]:
@@ -66,7 +91,7 @@ def seconds(moment: datetime | None) -> float | None:
     return None if moment is None else moment.timestamp()
 
 
-def _view(node: Row[Any], run_id: str | None) -> NodeView:
+def _view(node: Row[Any], run_id: str | None, until: float | None = None) -> NodeView:
     state = NodeState(node.state)
     if run_id is not None and state is NodeState.IDLE:
         state = NodeState.RUNNING
@@ -77,4 +102,5 @@ def _view(node: Row[Any], run_id: str | None) -> NodeView:
         tries=node.tries,
         since=node.state_since.timestamp(),
         run_id=run_id,
+        until=until,
     )

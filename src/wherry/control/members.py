@@ -66,6 +66,8 @@ class Members:
         its = f"its node {node.name}" if node is not None else "its node"
         if self.gang.returns == gang.UNUSABLE:
             return f"{its} could not start it ({first.detail})"
+        if first.ready_by is not None and node is not None and node.state == nodes.IDLE:
+            return f"{its} is kept for a run before it, and its set-up took too long to fill a gap"
         why = f" ({node.reason})" if node is not None and node.reason else ""
         return f"{its} was taken away{why}"
 

@@ -116,7 +116,7 @@ class Scaling:
             raise TargetUnavailableError(error.message, hint=error.hint) from None
 
     def _decide(self, connection: Connection, row: Row[Any], *, unlimited: bool = False) -> Actions:
-        view = ClusterView(connection, row, self._plane.now())
+        view = ClusterView(self._plane, connection, row)
         return view.decide(None if unlimited else self.room)
 
     def _write(self, size: Size, room: SiteRoom) -> None:

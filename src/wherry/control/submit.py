@@ -245,6 +245,7 @@ def new_row(
         "target": key(workspace.name, spec.target),
         "node_count": spec.node_count,
         "priority": spec.priority,
+        "limit_s": spec.max_run_duration_s,
         "spec": sealing.sealed(plane.secret, run_id, spec.to_dict()),
         "cpu": spec.resources.cpu,
         "memory_bytes": spec.resources.memory_bytes,

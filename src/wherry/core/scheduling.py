@@ -5,7 +5,8 @@ holds back what follows, except a run that cannot delay it:
 
 - by number: whichever runs end, in whichever order, the nodes that it takes are not among those
   that a run before it waits for;
-- by time: all that must end first has a known end, and it is over by then.
+- by time: all that must end first has a known end, and it is over by then. A run before it that
+  could fill the same gap has it first.
 """
 
 from __future__ import annotations
@@ -40,10 +41,16 @@ class Busy(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Who starts where, and the first run that could not: idle nodes are kept for it."""
+    """Who starts where, and the first run that could not: idle nodes are kept for it.
+
+    ``by`` is when that one has its nodes at the latest, where the ends of enough runs are known;
+    ``filling`` are those that start because they are over in time.
+    """
 
     starts: Tuple[Tuple[str, Tuple[str, ...]], ...] = ()
     held_for: Optional[Job] = None
+    by: Optional[float] = None
+    filling: Tuple[str, ...] = ()
 
 
 def in_order(queue: Iterable[Job]) -> List[Job]:
@@ -80,7 +87,7 @@ def schedule(
             line.start(job)
         else:
             line.hold(job, len(free))
-    return Schedule(tuple(starts), line.head)
+    return Schedule(tuple(starts), line.head, line.by, tuple(line.filling))
 
 
 class _Line:
@@ -100,6 +107,8 @@ class _Line:
         self._spare = 0
         self._until = now
         self.head: Optional[Job] = None
+        self.by: Optional[float] = None
+        self.filling: List[str] = []
 
     @property
     def closed(self) -> bool:
@@ -109,16 +118,16 @@ class _Line:
         return (not self._spare and self._until <= self._now) or self._passed >= _LOOK_AHEAD
 
     def lets(self, job: Job) -> bool:
-        if self.head is None or job.node_count <= self._spare:
-            return True
-        return job.limit_s is not None and self._now + job.limit_s <= self._until
+        return self.head is None or job.node_count <= self._spare or self._in_time(job)
 
     def start(self, job: Job) -> None:
         until = None if job.limit_s is None else self._now + job.limit_s
         self._ends.append((until, job.node_count))
-        self._spare = max(0, self._spare - job.node_count)
         if self.head is not None:
+            if job.node_count > self._spare:
+                self.filling.append(job.run_id)
             self._sums |= self._sums << job.node_count
+        self._spare = max(0, self._spare - job.node_count)
 
     def hold(self, job: Job, free: int) -> None:
         """It waits; what the ones before it wait for comes back as well, one day."""
@@ -126,26 +135,34 @@ class _Line:
         self._waiting += job.node_count
         if self.head is None:
             self._sums = _sums([*(count for _, count in self._ends), *[1] * self._coming])
-            self._until = self._promise(job.node_count - free)
+            self._until = self._earliest(job.node_count - free)
+            self.by = self._latest(job.node_count - free)
             self._spare = free
             self.head = job
+        elif self._in_time(job):
+            self._until = self._now
         if self._passed > _COUNTED:
             self._spare = 0
         if self._spare:
             self._spare = min(self._spare, _above(self._sums, self._waiting - free))
             self._sums |= self._sums << job.node_count
 
-    def _promise(self, missing: int) -> float:
+    def _in_time(self, job: Job) -> bool:
+        return job.limit_s is not None and self._now + job.limit_s <= self._until
+
+    def _earliest(self, missing: int) -> float:
         """Before this moment the head does not start, unless a run ends before its time.
 
         What has no known end, and what is still to be made, may be there at once.
         """
         missing -= self._coming + sum(count for until, count in self._ends if until is None)
+        return (self._latest(missing) or self._now) if missing > 0 else self._now
+
+    def _latest(self, missing: int) -> Optional[float]:
+        """When so many nodes have been given back for certain."""
         known = sorted((until, count) for until, count in self._ends if until is not None)
         counts = accumulate(count for _, count in known)
-        if missing <= 0:
-            return self._now
-        return next((known[i][0] for i, sum_ in enumerate(counts) if sum_ >= missing), self._now)
+        return next((known[i][0] for i, sum_ in enumerate(counts) if sum_ >= missing), None)
 
 
 def _sums(counts: Iterable[int]) -> int:

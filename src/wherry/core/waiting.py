@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import Dict, List, Optional, Sequence
 
 from .nodes import NodeState, NodeView, busy, counts
@@ -17,19 +18,21 @@ def for_nodes(
     *,
     ahead: int = 0,
     kept_for: str = "",
+    kept_from: Optional[float] = None,
     site_room: Optional[int] = None,
     crowded: str = "its site has no room for more",
     problem: str = "",
 ) -> str:
     """``needs 2 nodes of cpu-cluster; 1 idle, 1 busy until run X ends, limit 2``.
 
-    ``kept_for``: the run before it that idle nodes are kept for; ``crowded``: who has the room of a
-    site that has none left; ``problem``: what is wrong with unusable nodes, or with the target.
+    ``kept_for``: the run before it that idle nodes are kept for, and ``kept_from`` when that one
+    has all it needs at the latest, where this is known; ``crowded``: who has the room of a site
+    that has none left; ``problem``: what is wrong with unusable nodes, or with the target.
     """
     needs = f"needs {_nodes(wanted)} of {target}"
     if wanted > max_nodes:
         return f"{needs}, which may have {max_nodes} at most: raise its max_nodes, or ask for fewer"
-    have = ", ".join([*_states(nodes, kept_for), f"limit {max_nodes}"])
+    have = ", ".join([*_states(nodes, _kept(kept_for, kept_from)), f"limit {max_nodes}"])
     more = [
         f"{_runs(ahead)} before it" if ahead else "",
         crowded if _no_room(wanted, nodes, max_nodes, site_room) else "",
@@ -38,9 +41,17 @@ def for_nodes(
     return "; ".join([needs, have, *filter(None, more)])
 
 
-def _states(nodes: Sequence[NodeView], kept_for: str) -> List[str]:
+def _kept(kept_for: str, kept_from: Optional[float]) -> str:
+    if not kept_for:
+        return ""
+    if kept_from is None:
+        return f" (kept for run {kept_for})"
+    moment = datetime.fromtimestamp(kept_from, timezone.utc)
+    return f" (kept for run {kept_for}, from {moment:%Y-%m-%d %H:%M:%S} UTC at the latest)"
+
+
+def _states(nodes: Sequence[NodeView], kept: str) -> List[str]:
     found = counts(nodes)
-    kept = f" (kept for run {kept_for})" if kept_for and found["idle"] else ""
     words: Dict[NodeState, str] = {
         NodeState.IDLE: f"idle{kept}",
         NodeState.RUNNING: f"busy{_until(nodes)}",

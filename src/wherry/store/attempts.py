@@ -68,7 +68,12 @@ _UPDATE = update(attempts).where(attempts.c.id == bindparam("attempt_id"))
 
 
 def add(
-    connection: Connection, run: RunRow, attempt_id: str, place: Placement, now: datetime
+    connection: Connection,
+    run: RunRow,
+    attempt_id: str,
+    place: Placement,
+    now: datetime,
+    ready_by: datetime | None = None,
 ) -> int:
     """Which of the run's attempts it is; the run's own count is for ``runs.move`` to keep."""
     number = int(run.attempt_count) + 1
@@ -83,7 +88,7 @@ def add(
         "created_at": now,
     }
     if place.node:
-        fields.update(node_id=place.node, rank=place.rank)
+        fields.update(node_id=place.node, rank=place.rank, ready_by=ready_by)
     connection.execute(_ADD, fields)
     return number
 

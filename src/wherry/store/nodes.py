@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from .database import batches
-from .tables import attempts, nodes
+from .tables import attempts, nodes, runs
 
 PREPARING, IDLE, RUNNING = "preparing", "idle", "running"
 UNUSABLE, LEAVING, PREEMPTED = "unusable", "leaving", "preempted"
@@ -30,6 +30,28 @@ _BUSY = select(attempts.c.node_id, attempts.c.run_id, attempts.c.id).where(
     attempts.c.released_at.is_(None),
     attempts.c.ended_at.is_(None),
     attempts.c.node_id.is_not(None),
+)
+_HELD = (
+    select(
+        attempts.c.node_id,
+        attempts.c.run_id,
+        attempts.c.id,
+        attempts.c.number,
+        attempts.c.created_at,
+        attempts.c.ready_by,
+        attempts.c.stop_wanted_at,
+        runs.c.seq,
+        runs.c.priority,
+        runs.c.limit_s,
+        runs.c.started_at,
+    )
+    .outerjoin(runs, runs.c.id == attempts.c.run_id)
+    .where(
+        attempts.c.target == bindparam("at"),
+        attempts.c.released_at.is_(None),
+        attempts.c.ended_at.is_(None),
+        attempts.c.node_id.is_not(None),
+    )
 )
 _USED = (
     select(attempts.c.id)
@@ -67,6 +89,11 @@ def present(connection: Connection, target: str) -> list[Row[Any]]:
 def busy(connection: Connection, target: str) -> dict[str, str]:
     """The run that each node works for."""
     return {row.node_id: row.run_id for row in connection.execute(_BUSY, {"at": target})}
+
+
+def held(connection: Connection, target: str) -> list[Row[Any]]:
+    """The attempts that have nodes, with what their runs' ends can be told from."""
+    return list(connection.execute(_HELD, {"at": target}))
 
 
 def has_traces(connection: Connection, target: str, node_id: str) -> bool:

@@ -17,7 +17,12 @@ _HEAD = (
 )
 # By a part of the index that only runs with a priority are in, and by the one of all.
 _WITH_NODES = select(
-    runs.c.id, runs.c.seq, runs.c.node_count, runs.c.priority, runs.c.submitted_at
+    runs.c.id,
+    runs.c.seq,
+    runs.c.node_count,
+    runs.c.priority,
+    runs.c.limit_s,
+    runs.c.attempt_count,
 ).where(
     runs.c.target == bindparam("at"),
     runs.c.status == Status.QUEUED.value,

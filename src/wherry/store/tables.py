@@ -174,6 +174,8 @@ runs = Table(
     Column("node_count", Integer, nullable=False, server_default="1"),
     Column("priority", Integer, nullable=False, server_default="0"),
     Column("preemptions", Integer, nullable=False, server_default="0"),
+    # Of the command, where it has one.
+    Column("limit_s", Double),
     UniqueConstraint("workspace_id", "submission_key"),
     Index("ix_runs_workspace_id_seq", "workspace_id", "seq"),
     Index("ix_runs_experiment_id_seq", "experiment_id", "seq"),
@@ -317,6 +319,8 @@ attempts = Table(
     Column("stop_reason", String(32)),
     # The ports of a node of a distributed run: one to meet at, one for each process.
     Column("meeting", JSON(none_as_null=True)),
+    # Of one that fills a gap: by then its command runs, or it gives its nodes back.
+    Column("ready_by", Timestamp),
     UniqueConstraint("run_id", "number", "rank"),
     Index("ix_attempts_target_released_at_ended_at", "target", "released_at", "ended_at"),
 )

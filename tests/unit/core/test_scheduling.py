@@ -79,6 +79,27 @@ def test_a_run_that_is_over_in_time_passes() -> None:
     assert started(schedule([Job("head", 2), Job("open", 1)], nodes(1), busy, 2, NOW)) == []
 
 
+def test_who_fills_a_gap_is_told_and_so_is_the_end_of_the_gap() -> None:
+    busy = running(1, 1, until=[NOW + 100])
+    short = Job("short", 1, 0, 1, 100.0)
+    found = schedule([Job("head", 3), short], nodes(1), busy, 3, NOW)
+    assert (found.filling, found.by) == (("short",), None)
+    found = schedule([Job("head", 2), short], nodes(1), busy[:1], 2, NOW)
+    assert (found.filling, found.by) == (("short",), NOW + 100)
+    found = schedule(jobs(4, 1), nodes(1), running(4, until=[NOW + 7]), 5, NOW)
+    assert (started(found), found.filling, found.by) == (["run-1"], (), NOW + 7)
+
+
+def test_a_gap_is_left_to_a_larger_run_before_that_could_fill_it() -> None:
+    busy = running(1, 2, until=[NOW + 100, NOW + 100])
+    two, one = Job("two", 2, 0, 1, 50.0), Job("one", 1, 0, 2, 50.0)
+    queue = [Job("head", 4), two, one]
+    assert started(schedule(queue, nodes(1), busy, 4, NOW)) == []
+    assert started(schedule(queue, nodes(2), busy[1:], 4, NOW)) == ["two"]
+    late = Job("two", 2, 0, 1, 101.0)
+    assert started(schedule([Job("head", 4), late, one], nodes(1), busy, 4, NOW)) == ["one"]
+
+
 def test_without_a_known_end_there_is_no_promise_to_keep() -> None:
     short = Job("short", 1, 0, 1, 1.0)
     assert started(schedule([Job("head", 2), short], nodes(1), running(1), 2, NOW)) == []

@@ -21,6 +21,14 @@ def test_a_week_with_everything_in_it(seed: int) -> None:
     assert found.clairvoyant_s() <= sum(found.seconds.values()) - found.seconds[NodeState.RUNNING]
 
 
+@pytest.mark.parametrize("slack", [1.0, 4.0])
+def test_runs_with_limits_fill_gaps_and_nobody_starts_later_than_promised(slack: float) -> None:
+    """With no slack every run takes as long as it may: the world sees who is late."""
+    found = World(Plan(40, 2000, days=2.0, limited=1.0, slack=slack, step_s=30.0)).play()
+    assert found.filled > 5
+    assert found.promises > 10
+
+
 def test_nothing_is_left_to_chance() -> None:
     plan = Plan(nodes=10, runs=100, days=1.0, step_s=60.0)
     one, other = World(plan).play(), World(plan).play()
