@@ -57,6 +57,7 @@ def describe(
         server=reach.server,
         server_file=reach.server_file,
         server_id=plane.server_id,
+        tunnel=not reach.here,
         token=attempt_tokens.make(plane, attempt_id, run_id),
         snapshot_id=spec.snapshot_id,
         argv=argv(spec, reach),

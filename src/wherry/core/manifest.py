@@ -18,7 +18,8 @@ class Manifest:
 
     ``server`` is the address to report to. ``server_file``, where the node shares the server's
     file system, names a JSON file whose ``url`` is the server's present address. ``server_id`` is
-    in every answer of this server: what answers without it is another one. ``snapshot`` is the
+    in every answer of this server: what answers without it is another one. ``tunnel``: the address
+    is a port of the node's own, at which other users of the node could listen. ``snapshot`` is the
     snapshot itself where it is small: a tar in base64. ``environment`` is what must be prepared
     (``core/environments.py``), with its name and version; None where an interpreter is there.
     ``attempt`` counts the run's attempts; with the second, files of the earlier ones are brought
@@ -33,6 +34,7 @@ class Manifest:
     token: str = ""
     server_file: str = ""
     server_id: str = ""
+    tunnel: bool = False
     snapshot_id: str = ""
     snapshot: str = ""
     env: Dict[str, str] = field(default_factory=dict)

@@ -373,6 +373,7 @@ def _shipper(manifest: Dict[str, Any], **options: Any) -> Shipper:
         manifest.get("token") or "",
         server_file,
         server_id=manifest.get("server_id") or "",
+        tunnel=bool(manifest.get("tunnel")),
         tell=tell,
         **options,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .light import TYPE_CHECKING, socket
+from .peers import is_strange
 
 if TYPE_CHECKING:
     from typing import Any, Dict, Iterable, Iterator, Tuple
@@ -16,11 +17,15 @@ class NetworkError(Exception):
 
 
 class Connection:
-    """Opened by the first request. After a ``NetworkError`` it is of no more use."""
+    """Opened by the first request. After a ``NetworkError`` it is of no more use.
 
-    def __init__(self, url: str, timeout_s: float = 60.0) -> None:
+    Through a ``tunnel`` nothing is said to programs of other users.
+    """
+
+    def __init__(self, url: str, timeout_s: float = 60.0, *, tunnel: bool = False) -> None:
         self._scheme, self._host, self._port, self._base = split_url(url)
         self._timeout_s = timeout_s
+        self._tunnel = tunnel
         self._socket: Any = None
         self._buffer = b""
         self.used = False
@@ -92,6 +97,7 @@ class Connection:
             try:
                 opened.settimeout(self._timeout_s)
                 opened.connect(address)
+                self._check(opened)
                 opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             except OSError as error:
                 opened.close()
@@ -99,6 +105,10 @@ class Connection:
             else:
                 return self._secured(opened) if self._scheme == "https" else opened
         raise problem
+
+    def _check(self, opened: Any) -> None:
+        if self._tunnel and is_strange(opened):
+            raise OSError("a program of another user answers at its address")
 
     def _secured(self, opened: Any) -> Any:
         import socket as public

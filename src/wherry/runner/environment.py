@@ -1,6 +1,8 @@
-"""The variables that a command sees. Pure."""
+"""The variables that a command sees."""
 
 from __future__ import annotations
+
+import os
 
 from .light import TYPE_CHECKING
 
@@ -23,7 +25,9 @@ def command_environment(
 
 
 def _names(manifest: Mapping[str, Any], folder: str) -> Dict[str, str]:
+    answers = {"WHERRY_SERVER_USER": str(os.getuid())} if manifest.get("tunnel") else {}
     return {
+        **answers,
         "WHERRY_RUN_ID": manifest["run_id"],
         "WHERRY_ATTEMPT_ID": manifest["attempt_id"],
         "WHERRY_ATTEMPT": str(manifest.get("attempt") or 1),

@@ -81,6 +81,7 @@ class Shipper:
         server_file: Optional[str] = None,
         *,
         server_id: str = "",
+        tunnel: bool = False,
         patience_s: float = PATIENCE_S,
         tell: Optional[Callable[[str], None]] = None,
     ) -> None:
@@ -88,6 +89,7 @@ class Shipper:
         self._token = token
         self._server_file = server_file
         self._server_id = server_id
+        self._tunnel = tunnel
         self._patience_s = patience_s
         self._tell = tell or (lambda _sentence: None)
         self._connection: Optional[Connection] = None
@@ -316,7 +318,7 @@ class Shipper:
             if not self._url:
                 self._locate()
             try:
-                self._connection = Connection(self._url)
+                self._connection = Connection(self._url, tunnel=self._tunnel)
             except ValueError as error:
                 raise NetworkError(str(error)) from None
         return self._connection

@@ -19,6 +19,8 @@ from typing import (
 )
 
 from ..core.errors import ServerUnavailableError
+from ..runner.peers import is_strange
+from .settings import variable
 
 CHUNK = 1 << 16
 
@@ -193,12 +195,21 @@ def _connect(url: str, timeout_s: float) -> _Link:
         connection.close()
         reason = getattr(error, "strerror", None) or str(error)
         raise Unreachable(str(reason).lower(), sent=False) from error
+    if _leads_astray(host, connection.sock):
+        connection.close()
+        raise Unreachable("a program of another user answers at its address", sent=False)
     connection.sock.settimeout(timeout_s)
     whole = proxy and not secure  # a plain proxy is told the whole address
     return _Link(connection, url, (f"http://{parts.netloc}" if whole else "") + parts.path)
 
 
 _CONNECT_S = 10.0
+
+
+def _leads_astray(host: str, connected: Any) -> bool:
+    """In a run on another machine than the server's: its port there may be anybody's by now."""
+    user = variable("WHERRY_SERVER_USER")
+    return bool(user) and _is_loopback(host) and is_strange(connected, str(user))
 
 
 def _is_loopback(host: str) -> bool:
