@@ -12,9 +12,9 @@ import pytest
 
 from tests.homes import Home, wait_until
 from tests.ssh.test_targets import _attach, _log, _pool, second
-from tests.sshd import Sshd
+from tests.sshd import Sshd, make_key
 from wherry import Run, Workspace
-from wherry.core.errors import ConflictError
+from wherry.core.errors import ComputeTargetException, ConflictError
 from wherry.sdk.compute.amlcompute import AmlCompute
 
 __all__ = ["second"]
@@ -126,3 +126,45 @@ def test_a_machine_that_is_lost_can_be_detached(home: Home, own_sshd: Sshd) -> N
     own_sshd.start()
     wait_until(lambda: not process.is_running())
     wait_until(lambda: cleared(own_sshd))
+
+
+def refuse(sshd: Sshd) -> None:
+    """It has another opinion of who may come in."""
+    (sshd.folder / "authorized_keys").write_text("")
+    die(sshd)
+    sshd.start()
+
+
+def heal(sshd: Sshd) -> None:
+    (sshd.folder / "authorized_keys").write_text((sshd.folder / "key.pub").read_text())
+
+
+def test_a_machine_that_is_healed_is_used_at_once_after_a_check(home: Home, own_sshd: Sshd) -> None:
+    own_sshd.start()
+    machine = _attach(Workspace.create("w", exist_ok=True), own_sshd)
+    machine.wait_for_completion()
+    wait_until(own_sshd.sessions)
+    refuse(own_sshd)
+    wait_until(own_sshd.refusals)
+    run = home.submit(WHERE, compute_target="vm")
+    with pytest.raises(ComputeTargetException, match="refused user"):
+        machine.check()
+    heal(own_sshd)
+    machine.check()
+    wait_until(lambda: run.get_status() == "Completed")  # which is less than the pause
+
+
+@pytest.mark.ssh
+def test_a_host_whose_new_key_the_site_knows_is_used_at_once(home: Home, own_sshd: Sshd) -> None:
+    own_sshd.start()
+    cluster = idle_pool(home, own_sshd)
+    make_key(own_sshd.folder / "host_key")
+    die(own_sshd)
+    own_sshd.start()
+    run = home.submit(WHERE, compute_target="pool")
+    wait_until(lambda: node_states(cluster) == ["unusable"])
+    cluster.refresh_state()
+    assert "host key" in str(cluster.problem)
+    known = {"address": own_sshd.address, "port": own_sshd.port, "host_key": own_sshd.host_key}
+    cluster.workspace._client.patch("/sites/lab", json={"config": {"hosts": [known]}})
+    wait_until(lambda: run.get_status() == "Completed")

@@ -57,6 +57,7 @@ class Cluster:
             if known is None or known.modified_at != modified_at:
                 self._site = None
                 self._drivers.clear()
+                self.scaling.forgive()
         try:
             self.scaling.tick()
         except LaunchRefusedError as error:  # its secrets were sealed with another key

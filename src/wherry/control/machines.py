@@ -67,4 +67,5 @@ def check(plane: Plane, row: Row[Any]) -> dict[str, Any]:
     except TargetUnavailableError as error:
         trouble = {"problem": error.message, "hint": error.hint, "found": None}
         return {"ok": False, "cause": error.fields.get("cause"), **trouble}
+    plane.hint(row.target)
     return {"ok": True, "problem": None, "hint": None, "cause": None, "found": asdict(found)}

@@ -81,6 +81,14 @@ class Scaling:
         self._want(row, short, room)
         self._work(size)
 
+    def forgive(self) -> None:
+        """The site was changed: nodes that could not be made or used may be now."""
+        self._checked_at = dict.fromkeys(self._checked_at, float("-inf"))
+        with self._plane.write() as connection:
+            for node in nodes.present(connection, self._target):
+                if node.state in (nodes.PREPARING, nodes.UNUSABLE) and node.tries:
+                    nodes.change(connection, node.id, {"tries": 0})
+
     def _sweep(self, row: Row[Any]) -> None:
         """Once: machines without a row are nobody's. A row comes before its machine."""
         if self._swept:

@@ -14,6 +14,8 @@ from wherry.core.ids import check_name
 from wherry.core.nearest import suggest
 from wherry.core.records import iso
 from wherry.core.targets import LOCAL, name_of
+from wherry.drivers import agent_lines
+from wherry.drivers.ssh_host import Host
 from wherry.store import computes, sites
 
 from . import sealing, sightings, site_hosts
@@ -85,7 +87,7 @@ def put(plane: Plane, name: str, fields: Mapping[str, Any]) -> tuple[dict[str, A
                 sites.change(connection, name, {**kept, "modified_at": now})
     except IntegrityError:
         raise ConflictError(f"the site {name!r} was made by another request just now") from None
-    sightings.forgive(plane.sightings, name)
+    _forgive(plane, name, config)
     return show(plane, name), known is None
 
 
@@ -103,7 +105,7 @@ def change(plane: Plane, name: str, fields: Mapping[str, Any]) -> dict[str, Any]
             secrets = {**secrets_of(plane, row), **parse_secrets(fields["secrets"])}
             changes["secrets"] = _sealed(plane, name, secrets)
         sites.change(connection, name, changes)
-    sightings.forgive(plane.sightings, name)
+    _forgive(plane, name, config)
     return show(plane, name)
 
 
@@ -118,6 +120,12 @@ def remove(plane: Plane, name: str) -> None:
                 f"site {name!r} is used by {called}", hint="delete those compute targets first"
             )
         sites.remove(connection, name)
+
+
+def _forgive(plane: Plane, name: str, config: Mapping[str, Any]) -> None:
+    """What was wrong with its hosts may be right now: none is left alone any longer."""
+    sightings.forgive(plane.sightings, name)
+    agent_lines.lines.wake(*(Host(host["address"], host["port"]) for host in config["hosts"]))
 
 
 def _sealed(plane: Plane, name: str, secrets: Mapping[str, str]) -> str | None:

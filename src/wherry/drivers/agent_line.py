@@ -65,6 +65,7 @@ class Line:
         self._problem: TargetUnavailableError | None = None
         self._pause_s = _FIRST_PAUSE_S
         self._try_at = 0.0
+        self._woken = asyncio.Event()
         self._silent: dict[str, Any] | None = None
         self._roots: set[str] = set()
         self._closed = False
@@ -72,6 +73,11 @@ class Line:
     @property
     def connected(self) -> bool:
         return self._link is not None and not self._link.agent.lost.is_set()
+
+    def wake(self) -> None:
+        """There is reason to hope: it is tried again now, whatever was refused before."""
+        self._try_at, self._pause_s = 0.0, _FIRST_PAUSE_S
+        self._woken.set()
 
     async def ask(self, fields: Mapping[str, Any], data: bytes, limit_s: float) -> Answer:
         """Once more where a connection turns out to have been lost before it was asked."""
@@ -218,9 +224,14 @@ class Line:
                 await self.link()
             except TargetUnavailableError as error:
                 log.info("%s", error.message)
-                await asyncio.sleep(max(_FIRST_PAUSE_S, self._try_at - time.monotonic()))
+                await self._pause(max(_FIRST_PAUSE_S, self._try_at - time.monotonic()))
             else:
                 return
+
+    async def _pause(self, seconds: float) -> None:
+        self._woken.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._woken.wait(), seconds)
 
 
 def _who(hello: Mapping[str, Any]) -> dict[str, Any]:

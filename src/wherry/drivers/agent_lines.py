@@ -82,6 +82,16 @@ class Lines:
             self._shared[key].holders += 1
             return self._shared[key]
 
+    def wake(self, *places: Place) -> None:
+        """Lines to these that wait since they were refused try again at once, whoever they are
+        there.
+        """
+        wanted = {place.where for place in places}
+        with self._changing:
+            found = [s for (place, _), s in self._shared.items() if place.where in wanted]
+        for shared in found:
+            self.loop.leave(_wake(shared.line))
+
     def let_go(self, place: Place, server: str) -> None:
         """From any thread at any time, also by a collection while that thread holds a lock."""
         self.loop.leave(self._let_go(place, server))
@@ -94,6 +104,10 @@ class Lines:
                 return
             del self._shared[place, server]
         await shared.line.close()
+
+
+async def _wake(line: Line) -> None:
+    line.wake()
 
 
 lines = Lines()

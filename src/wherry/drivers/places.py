@@ -58,6 +58,11 @@ class Place(Hashable, Protocol):
         ...
 
     @property
+    def where(self) -> Hashable:
+        """The same for all who reach it, with whatever credentials."""
+        ...
+
+    @property
     def trial(self) -> str:
         """A command by which people see for themselves whether something can be started there."""
         ...

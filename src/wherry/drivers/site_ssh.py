@@ -135,7 +135,7 @@ class SshSite:
         del node_id
         owned = machine.resources
         driver: Driver = registry.load("ssh")(
-            self._host(machine.config),
+            self._host(self._as_known_now(machine.config)),
             self._root,
             self._server(),
             cpus=owned.cpu,
@@ -143,6 +143,14 @@ class SshSite:
             gpus=owned.gpu,
         )
         return driver
+
+    def _as_known_now(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the site says of a host by now, a new host key among it."""
+        place = (config["address"], config["port"])
+        found = next((host for host in self._hosts if _place(host) == place), None)
+        said = found.to_dict() if found is not None else {}
+        host_key = said.get("host_key") or config.get("host_key", "")
+        return {**config, **said, "host_key": host_key}
 
     def _free(self, size: Size) -> list[HostConfig]:
         taken = {(each["address"], each["port"]) for each in self._claims.taken().values()}

@@ -55,6 +55,10 @@ class Host:
             )
         return host
 
+    @property
+    def where(self) -> tuple[str, int]:
+        return self.address, self.port
+
     def jumps(self) -> list[Host]:
         """The machines on the way, the nearest first."""
         names = [name.strip() for name in self.jump.split(",") if name.strip()]

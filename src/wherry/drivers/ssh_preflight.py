@@ -46,7 +46,9 @@ def preflight(host: Host, root: str = ROOT, server: str = "") -> Findings:
     """Changes nothing there but the agent's files. Raises ``TargetUnavailableError``, with the kind
     of trouble as ``cause`` among its fields.
     """
-    return agent_lines.lines.loop.run(_preflight(host, root, server), LIMIT_S)
+    found = agent_lines.lines.loop.run(_preflight(host, root, server), LIMIT_S)
+    agent_lines.lines.wake(host)
+    return found
 
 
 async def _preflight(host: Host, root: str, server: str) -> Findings:

@@ -39,6 +39,7 @@ class Spot:
     name: str
     python: str = ""
     trial: str = "ssh n"
+    where: str = "n"
 
     def __str__(self) -> str:
         return self.name
