@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import io
 import json
 import os
 import signal
@@ -286,6 +288,34 @@ def test_images_are_pruned_unless_something_uses_them(
     (folder / "work" / "go").touch()
     assert node.end_of(handle).exit_code == 0
     until(lambda: key in pruned("--all"))
+    assert key not in podman("images")
+
+
+def test_caches_that_share_an_engine_leave_each_others_images(
+    node: Node, podman: Podman, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = f"FROM {BASE}\nRUN echo {uuid4()} > /made\n"
+    key = key_of(text, None, None)[:32]
+    mine, other = os.environ["WHERRY_CACHE"], str(tmp_path / "other")
+
+    def prune(cache: str) -> int:
+        root = f"{cache}/environments"
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            pruning.main(["--all", "--root", root])
+        return sum(each["key"] == key for each in json.loads(printed.getvalue())["removed"])
+
+    assert node.run("print(1)", dockerfile=text)[0].exit_code == 0
+    assert prune(other) == 0
+    assert podman("images").count(key) == 1
+    monkeypatch.setenv("WHERRY_CACHE", other)
+    _, folder = node.run("print(1)", dockerfile=text)
+    assert not [*folder.glob("build_log*")]  # found, and given a second name
+    assert podman("images").count(key) == 2
+    until(lambda: prune(mine) == 1)
+    assert podman("images").count(key) == 1
+    _, folder = node.run("print(1)", dockerfile=text)
+    assert (said(folder), [*folder.glob("build_log*")]) == ("1\n", [])
+    until(lambda: prune(other) == 1)
     assert key not in podman("images")
 
 

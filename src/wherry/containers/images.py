@@ -19,6 +19,7 @@ from .error import ContainerError, EngineError, is_full_disk
 from .packages import Workshop
 
 BUILT = "wherry-environment"
+KEY = 32  # digits
 _LOOK_S = 0.1
 
 Tell = Callable[[str], None]
@@ -71,29 +72,45 @@ class Images:
         self, make_context: Callable[[], Context], registry: Mapping[str, Any], key: str
     ) -> Image:
         """What the context makes, under the name of ``key``: made once, whoever asks."""
-        name = built_name(key)
-        self._use(name)
+        name = self._named(key)
         found = self.find(name)
         if found is not None:
             return found
         with self._alone(name):
-            return self.find(name) or self._build(make_context(), registry, name)
+            return self._there(key, name) or self._build(make_context(), registry, name)
 
     def install(self, base: Image, key: str, container: Container, fill: Fill) -> Image:
         """``base`` with packages on top, under the name of ``key``; ``fill`` says which."""
-        name = built_name(key)
-        self._use(name)
+        name = self._named(key)
         found = self.find(name)
         if found is not None:
             return found
         with self._alone(name):
-            return self.find(name) or self._install(base, container, fill, name)
+            return self._there(key, name) or self._install(base, container, fill, name)
 
-    def _use(self, name: str) -> None:
+    def _named(self, key: str) -> str:
         """What is found after this stays, until this process ends; then its container keeps it."""
-        handle = self._open(f"{name.rpartition(':')[2]}.use")
+        handle = self._open(f"{key[:KEY]}.use")
         fcntl.flock(handle, fcntl.LOCK_SH)
         os.utime(handle)
+        try:
+            return built_name(key, cache_id(self._locks))
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def _there(self, key: str, name: str) -> Optional[Image]:
+        """Another cache's image gets a name of this one: it then stays, whatever that one does."""
+        found = self.find(name)
+        if found is not None:
+            return found
+        repository, _, tag = name.rpartition(":")
+        with suppress(EngineError):
+            wanted = {"reference": [f"{BUILT}:{key[:KEY]}-*"]}
+            for facts in self._engine.call("GET", "/images/json", filters=wanted):
+                path = f"/images/{quote(str(facts['Id']), safe=':')}/tag"
+                self._engine.call("POST", path, repo=repository, tag=tag)
+                return self.find(name)
+        return None
 
     def _pull(self, name: str, registry: Mapping[str, Any]) -> Image:
         self._tell(f"pulling the image {name}")
@@ -200,10 +217,13 @@ class Images:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             return os.open(f"{self._locks}/{file}", flags, 0o600)
         except OSError as error:
-            raise ContainerError(
-                f"{self._locks} on {_node()} cannot be written: {error.strerror}; make room, or "
-                "name another folder in WHERRY_CACHE"
-            ) from None
+            raise self._unwritable(error) from None
+
+    def _unwritable(self, error: OSError) -> ContainerError:
+        return ContainerError(
+            f"{self._locks} on {_node()} cannot be written: {error.strerror}; make room, or "
+            "name another folder in WHERRY_CACHE"
+        )
 
     def _not_pulled(self, name: str, why: str) -> ContainerError:
         if is_full_disk(why):
@@ -237,8 +257,33 @@ def with_address(name: str, registry: Mapping[str, Any]) -> str:
     return f"{address}/{name}"
 
 
-def built_name(key: str) -> str:
-    return f"{BUILT}:{key[:32]}"
+def built_name(key: str, cache: str) -> str:
+    return f"{BUILT}:{key[:KEY]}-{cache}"
+
+
+def cache_id(locks: str) -> str:
+    """Of the cache whose folder this is: several may share an engine, each with its own images."""
+    known = known_cache_id(locks)
+    if known is not None:
+        return known
+    made = f"{locks}/id.{os.urandom(8).hex()}"
+    with open(made, "w", encoding="ascii") as file:
+        file.write(os.urandom(4).hex())
+        file.flush()
+        os.fsync(file.fileno())
+    with suppress(FileExistsError):  # another one was faster
+        os.link(made, f"{locks}/id")
+    os.unlink(made)
+    return cache_id(locks)
+
+
+def known_cache_id(locks: str) -> Optional[str]:
+    """None as long as nothing was built with it."""
+    try:
+        with open(f"{locks}/id", encoding="ascii") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
 
 
 def key_of(*parts: Any) -> str:

@@ -11,9 +11,9 @@ from typing import Any, Dict, List, Optional
 
 from .engine import Engine
 from .error import EngineError
-from .images import BUILT
+from .images import BUILT, KEY, built_name, known_cache_id
 
-_OURS = re.compile(rf"(?:^|/){BUILT}:([0-9a-f]{{32}})$")
+_OURS = re.compile(rf"(?:^|/){BUILT}:([0-9a-f]{{{KEY}}})-([0-9a-f]+)$")
 _IN_USE = 409
 
 
@@ -28,12 +28,15 @@ class Entry:
 
 
 def entries(engine: Engine, locks: str) -> List[Entry]:
-    """Those used longest ago first."""
+    """Those of this cache, which is known by its folder ``locks``; used longest ago first."""
+    cache = known_cache_id(locks)
+    if cache is None:
+        return []
     shared = _shared_bytes(engine)  # from where podman tells no whole names
     made = [
         each
         for facts in engine.call("GET", "/images/json")
-        for each in _entries(facts, shared.get(_hash_of(facts), 0), locks)
+        for each in _entries(facts, shared.get(_hash_of(facts), 0), locks, cache)
     ]
     return sorted(made, key=lambda entry: entry.used_at)
 
@@ -67,17 +70,18 @@ def _hash_of(facts: Dict[str, Any]) -> str:
     return str(facts.get("Id")).rpartition(":")[2]
 
 
-def _entries(facts: Dict[str, Any], shared: int, locks: str) -> List[Entry]:
-    size = int(facts.get("Size") or 0) - shared
+def _entries(facts: Dict[str, Any], shared: int, locks: str, cache: str) -> List[Entry]:
+    tags = facts.get("RepoTags") or []
+    size = int(facts.get("Size") or 0) - shared if len(tags) == 1 else 0  # others keep it
     made = []
-    for tag in facts.get("RepoTags") or []:
+    for tag in tags:
         ours = _OURS.search(tag)
-        if ours:
+        if ours and ours[2] == cache:
             try:
                 used_at = os.stat(use_file(locks, ours[1])).st_mtime
             except OSError:
                 used_at = float(facts.get("Created") or 0)
-            made.append(Entry(ours[1], f"{BUILT}:{ours[1]}", max(0, size), used_at))
+            made.append(Entry(ours[1], built_name(ours[1], cache), max(0, size), used_at))
     return made
 
 
