@@ -76,7 +76,7 @@ def test_what_is_wrong_with_it_is_one_sentence_and_the_next_run_works(
         boxes.submit(SHOW, environment=boxed(folder))
     for text, said in (
         (f"FROM {BASE}\nCOPY none.txt /\n", "none.txt"),
-        (f"FROM {BASE}\nRUN echo so far; exit 7\n", "exit 7"),
+        (f"FROM {BASE}\nRUN echo No space left on device\nRUN echo so far; exit 7\n", "exit 7"),
         (f"FROM {BASE}\nNONSENSE\n", "NONSENSE"),
     ):
         (folder / "Dockerfile").write_text(text)
@@ -113,6 +113,11 @@ def small_disk(podman: Podman, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]
 def test_a_full_disk_is_one_sentence_and_the_next_run_works(
     small_disk: str, folder: Path, home: Home
 ) -> None:
+    fill = 'python3 -c \'open("/large", "wb").write(bytes(32 << 20))\''
+    (folder / "Dockerfile").write_text(f"FROM {BASE}\nRUN {fill}\n")
+    message = failure(home.submit(SHOW, environment=boxed(folder)))
+    assert "has no room to build the image of environment 'boxed': the engine's disk" in message
+    assert "32 << 20" in message
     (folder / "large").write_bytes(os.urandom(32 << 20))
     (folder / "Dockerfile").write_text(f"FROM {BASE}\nCOPY . /\n")
     message = failure(home.submit(SHOW, environment=boxed(folder)))

@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import time
 from contextlib import contextmanager, suppress
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
@@ -134,10 +135,13 @@ class Images:
             known = {str(registry["address"]): _credentials(registry)}
             headers["X-Registry-Config"] = _encoded(known)
         options = {"t": name, "networkmode": "host", "rm": True, "forcerm": True}
+        step = _Step()
         try:
             with context.archive() as pieces:
-                self._follow(self._engine.follow("/build", pieces, headers, **options))
+                self._follow(self._engine.follow("/build", pieces, headers, **options), step)
         except EngineError as error:
+            if step.met_full_disk:
+                raise self._full("build the image", _one_line(error.message)) from None
             raise self._not_built(error.message) from None
         found = self.find(name)
         if found is None:
@@ -188,7 +192,7 @@ class Images:
             f"ended with exit code {code}; its output is in azureml-logs/20_image_build_log.txt"
         )
 
-    def _follow(self, work: Iterator[Mapping[str, Any]]) -> None:
+    def _follow(self, work: Iterator[Mapping[str, Any]], step: Optional[_Step] = None) -> None:
         for said in work:
             trouble = said.get("error") or (said.get("errorDetail") or {}).get("message")
             if trouble:
@@ -196,6 +200,8 @@ class Images:
             line = progress_line(said)
             if line:
                 self._tell(line)
+                if step is not None:
+                    step.hear(line)
 
     @contextmanager
     def _alone(self, name: str) -> Iterator[None]:
@@ -241,11 +247,25 @@ class Images:
             "the output of its steps is in azureml-logs/20_image_build_log.txt"
         )
 
-    def _full(self, what: str) -> ContainerError:
+    def _full(self, what: str, why: str = "") -> ContainerError:
+        told = f" ({why})" if why else ""
         return ContainerError(
-            f"{_node()} has no room to {what} of {self._called}: the engine's disk is full; "
+            f"{_node()} has no room to {what} of {self._called}: the engine's disk is full{told}; "
             "remove images that nobody needs (docker image prune) and submit again"
         )
+
+
+class _Step:
+    """What a step of a Dockerfile prints before it fails: an engine tells its exit code alone."""
+
+    def __init__(self) -> None:
+        self.met_full_disk = False
+
+    def hear(self, line: str) -> None:
+        if re.match(r"step \d", line, re.IGNORECASE):
+            self.met_full_disk = False
+        elif is_full_disk(line):
+            self.met_full_disk = True
 
 
 def with_address(name: str, registry: Mapping[str, Any]) -> str:
