@@ -36,11 +36,8 @@ from typing import (
 
 from ..core.errors import SnapshotException
 from ..core.snapshots import FileEntry
-from .scout import identity, read_index, stat_key, write_index
+from .scout import NO_MARK, identity, read_index, stat_key, write_index
 from .scouting import WORTH_IT, Scouting
-
-NO_MARK = -1
-"""Remembered of a file that must be read again: Python's ``hash`` is never -1."""
 
 UNUSED_DAYS = 30
 CHUNK = 2**17
@@ -54,7 +51,7 @@ _MEMORY_BYTES = 8 * 2**20
 # Not to be kept waiting, should the file have become a pipe since it was looked at.
 _OPEN = os.O_RDONLY | os.O_NONBLOCK
 # Another interpreter may hash or store numbers in another way; its memory is of no use then.
-_MAGIC = f"wherry-hashes-2 {sys.byteorder} {hash((1, 2**40))} ".encode("ascii")
+_MAGIC = f"wherry-hashes-3 {sys.byteorder} {hash((1, 2**40))} ".encode("ascii")
 _HEAD_BYTES = len(_MAGIC) + 9
 # A kernel stamps files with the time of its last tick, at most 10 ms ago.
 _TICK_NS = 100_000_000
@@ -84,15 +81,19 @@ class Reading(NamedTuple):
         return FileEntry(path, self.digest, self.size, mode)
 
     def mark(self) -> int:
-        """By which the file will be known again.
+        """By which the file will be known again."""
+        return mark_of(self.stat, self.read_at_ns) if self.steady else NO_MARK
 
-        A file that changed just before it was read may change again within the same tick of the
-        clock, and its stat would not show it (git calls this "racily clean"): it gets ``NO_MARK``.
-        """
-        newest = max(self.stat.st_mtime_ns, self.stat.st_ctime_ns)
-        tick = _TICK_NS if newest % 1_000_000_000 else _COARSE_TICK_NS
-        settled = self.steady and newest + tick < self.read_at_ns
-        return hash(stat_key(self.stat)) if settled else NO_MARK
+
+def mark_of(found: os.stat_result, looked_at_ns: int) -> int:
+    """By which a file or folder will be known again.
+
+    What changed just before it was looked at may change again within the same tick of the clock,
+    and its stat would not show it (git calls this "racily clean"): it gets ``NO_MARK``.
+    """
+    newest = max(found.st_mtime_ns, found.st_ctime_ns)
+    tick = _TICK_NS if newest % 1_000_000_000 else _COARSE_TICK_NS
+    return hash(stat_key(found)) if newest + tick < looked_at_ns else NO_MARK
 
 
 class Wanted(NamedTuple):
@@ -247,7 +248,8 @@ def _chunks(stream: IO[bytes], start: int, size: int) -> Iterator[bytes]:
 class Page(NamedTuple):
     """The remembered files of one folder: name, mark and line of text of each, by name.
 
-    A line is canonical JSON, so the size comes last in it.
+    A line is canonical JSON, so the size comes last in it. ``mark`` is that of the folder itself,
+    if there was nothing else in it.
     """
 
     rules: str
@@ -255,13 +257,20 @@ class Page(NamedTuple):
     text: str
     size: int
     largest: int
+    mark: int = NO_MARK
 
     @classmethod
-    def make(cls, rules: str, rows: Mapping[str, Tuple[int, str]], sizes: Collection[int]) -> Page:
+    def make(
+        cls,
+        rules: str,
+        rows: Mapping[str, Tuple[int, str]],
+        sizes: Collection[int],
+        mark: int = NO_MARK,
+    ) -> Page:
         names = sorted(rows)
         known = {name: rows[name][0] for name in names}
         text = "\n".join([rows[name][1] for name in names])
-        return cls(rules, known, text, sum(sizes), max(sizes, default=0))
+        return cls(rules, known, text, sum(sizes), max(sizes, default=0), mark)
 
     def lines(self) -> Dict[str, str]:
         return dict(zip(self.known, self.text.split("\n")))
@@ -328,6 +337,7 @@ class Files:
 
     ``reused``: the remembered page stands as it is. Otherwise ``rows`` holds a mark and a line of
     text for each file that has been dealt with; ``sizes`` knows also those still to be read.
+    ``folder`` is the mark of the folder and the number of entries in it, as it was when listed.
     """
 
     def __init__(self, page_id: str, page: Page = _EMPTY) -> None:
@@ -335,6 +345,7 @@ class Files:
         self.page = page
         self.rules = ""
         self.reused = False
+        self.folder = (NO_MARK, 0)
         self.sizes: Dict[str, int] = {}
         self._rows: Dict[str, Tuple[int, str]] = {}
         self._lines: Optional[Dict[str, str]] = None
@@ -372,7 +383,9 @@ class Files:
             cache.keep(self.page_id)
             return
         effort = self._effort + (len(self._rows) if self.rules != self.page.rules else 0)
-        self.page = Page.make(self.rules, self._rows, self.sizes.values())
+        mark, entries = self.folder
+        mark = mark if entries == len(self._rows) else NO_MARK
+        self.page = Page.make(self.rules, self._rows, self.sizes.values(), mark)
         if self._rows:
             cache.put(self.page_id, self.page, effort)
 
@@ -394,6 +407,7 @@ class _Parts(NamedTuple):
     rules: str
     size: int
     largest: int
+    mark: int
     names: bytes
     marks: bytes
     text: bytes
@@ -410,9 +424,9 @@ class _Stored:
 
     @cached_property
     def page(self) -> Page:
-        rules, size, largest, names, marks, text = self.parts
+        rules, size, largest, mark, names, marks, text = self.parts
         known = dict(zip(names.decode("utf-8").split("/"), array("q", marks)))
-        return Page(rules, known, text.decode("ascii"), size, largest)
+        return Page(rules, known, text.decode("ascii"), size, largest, mark)
 
 
 def _size_of(line: str) -> int:
@@ -424,6 +438,7 @@ def _pack(page: Page) -> _Stored:
         page.rules,
         page.size,
         page.largest,
+        page.mark,
         "/".join(page.known).encode("utf-8"),
         array("q", page.known.values()).tobytes(),
         page.text.encode("ascii"),
@@ -434,12 +449,12 @@ def _pack(page: Page) -> _Stored:
 def _encode(pages: Dict[str, _Stored]) -> bytes:
     packed = {folder: stored.parts for folder, stored in pages.items()}
     index = [
-        (folder, *page[:3], len(page.names), len(page.marks), len(page.text))
+        (folder, *page[:4], len(page.names), len(page.marks), len(page.text))
         for folder, page in packed.items()
     ]
     parts = [write_index(index)]
     for page in packed.values():
-        parts += page[3:]
+        parts += page[4:]
     body = b"".join(parts)
     return _MAGIC + b"%08x\n" % zlib.crc32(body) + body
 
@@ -475,10 +490,10 @@ def _decode(content: bytes) -> Dict[str, _Stored]:
         raise ValueError("damaged, or of another kind")
     index, at = read_index(content, _HEAD_BYTES)
     pages = {}
-    for folder, rules, size, largest, names, marks, text in index:
+    for folder, rules, size, largest, mark, names, marks, text in index:
         ends = (at + names, at + names + marks, at + names + marks + text)
         parts = content[at : ends[0]], content[ends[0] : ends[1]], content[ends[1] : ends[2]]
-        pages[folder] = _Stored(_Parts(rules, size, largest, *parts))
+        pages[folder] = _Stored(_Parts(rules, size, largest, mark, *parts))
         at = ends[2]
     return pages
 

@@ -115,9 +115,12 @@ class Scouting:
 
 
 def _program() -> str:
-    """The scout as it was compiled, if it was: it starts a millisecond earlier."""
-    compiled = getattr(scout, "__cached__", None)
-    return compiled if compiled and os.path.exists(compiled) else scout.__file__
+    """The scout as it was compiled, if it was and is not older: it starts a millisecond earlier."""
+    source, compiled = scout.__file__, getattr(scout, "__cached__", None)
+    with contextlib.suppress(OSError):
+        if compiled and os.path.getmtime(compiled) >= os.path.getmtime(source):
+            return str(compiled)
+    return source
 
 
 def _can_start() -> bool:

@@ -7,6 +7,7 @@ import hashlib
 import os
 import posixpath
 import stat
+import time
 from bisect import bisect
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,9 +26,10 @@ from ..core.snapshots import (
     printable,
     resolve,
 )
-from .hash_cache import Files, HashCache, Reader, Wanted, largest
+from .hash_cache import Files, HashCache, Reader, Wanted, largest, mark_of
 from .ignore import IGNORE_FILES, VENV_MARK, Ignore
-from .scout import OPEN_FOLDER, stat_key, unknown
+from .mounts import trusted_device
+from .scout import OPEN_FOLDER, stat_key, unknown, untouched
 from .scouting import Entry, Found, Scouting
 
 LARGE_COUNT = 2_000
@@ -94,6 +96,7 @@ class Walk:
         self.links: Dict[str, str] = {}
         self.groups: List[Files] = []
         self._cache = cache
+        self._trusted_device = trusted_device(root)
         self._folders: Dict[str, Folder] = {}
         self._wanted: List[Wanted] = []
         self._forced = forced
@@ -164,7 +167,10 @@ class Walk:
         try:
             descriptor = os.open(folder.real, OPEN_FOLDER)
             try:
-                self._sort_out(folder, descriptor)
+                page = self._cache.page(folder.path)
+                as_it_was = untouched(descriptor, page.mark, page.known)
+                if not (as_it_was and self._take_over(folder, [])):
+                    self._sort_out(folder, descriptor)
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -191,9 +197,12 @@ class Walk:
 
     def _sort_out(self, folder: Folder, descriptor: int) -> None:
         """Most files are as they were, under the rules that were: to them nothing else happens."""
+        now, found = time.time_ns(), os.fstat(descriptor)
         with os.scandir(descriptor) as listing:
             entries = list(listing)
         files = folder.files = self._group(folder.path)
+        if found.st_dev == self._trusted_device:
+            files.folder = mark_of(found, now), len(entries)
         known = files.page.known
         rest = unknown(entries, known)
         names = {entry.name for entry in rest}

@@ -16,7 +16,6 @@ from wherry.core.snapshots import FileEntry
 from wherry.sdk import hash_cache
 from wherry.sdk.hash_cache import (
     CHUNK,
-    NO_MARK,
     Files,
     HashCache,
     Page,
@@ -26,7 +25,7 @@ from wherry.sdk.hash_cache import (
     Wanted,
     largest,
 )
-from wherry.sdk.scout import stat_key, unknown
+from wherry.sdk.scout import NO_MARK, stat_key, unknown
 
 NAMES = ["-rf", "a\nb", "e\u0301", "train.py", "é", "日本"]
 
