@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -125,6 +125,8 @@ def _steer(case: Any, target: Target, chance: random.Random) -> None:
         "attempt_id": [target.attempt_id],
         "path": ["outputs/a.txt", "user_logs/std_log.txt"],
         "attempt": [target.attempt_id],
+        "compute": ["cluster", "machine", "local", *(f"made{n}" for n in range(6))],
+        "site": ["lab", "local", *(f"made{n}" for n in range(4))],
     }
     for given in (case.path_parameters, case.query):
         for name in list(given or ()):
@@ -137,9 +139,58 @@ def _steer(case: Any, target: Target, chance: random.Random) -> None:
     _steer_body(case.body, target, chance)
 
 
+# What a field of a target or a site may be, and what it may not.
+_FIELDS: dict[str, list[Any]] = {
+    "max_nodes": [0, 1, 2, "3", -1, 10**9, 1.5, True, None, "٣", "x"],
+    "min_nodes": [0, 0, 0, 1, 5, -1, None],
+    "idle_seconds": [0, 1, 60, -1, 10**12],
+    "vm_size": ["", "local-1", "STANDARD_D2_V2", "huge", "\u202e", 5],
+    "vm_priority": ["dedicated", "lowpriority", "low_priority", "cheap"],
+    "location": ["", "local", "eastus", "lab", "nowhere", "../x"],
+    "address": ["127.0.0.1", "h1", "::1", "-oProxyCommand=x", "a b", "$(id)", ""],
+    "port": [1, 2, "22", 0, 65536, True],
+    "username": ["me", "", "-x", "a;b"],
+    "jump": ["", "me@127.0.0.1:1", "@", "a,b,,c"],
+    "host_key": ["", "ssh-ed25519 AAAA", "x\ny"],
+    "python": ["", "/usr/bin/python3", "$(id)"],
+    "cores": [1, 0.5, 0, -1, 1e300],
+    "memory": ["4GB", 10, -1, 10**30, "much"],
+    "gpus": [0, 1, -1],
+    "price_per_hour": [0, 1.5, -1],
+}
+_CLUSTER = ("max_nodes", "min_nodes", "idle_seconds", "vm_size", "vm_priority", "location")
+_MACHINE = ("address", "port", "username", "jump", "host_key", "python")
+_HOST = (*_MACHINE, "cores", "memory", "gpus", "price_per_hour")
+
+
+def _steer_compute(body: dict[str, Any], chance: random.Random) -> None:
+    """Mostly one thing is wrong with it: what is all wrong ends early."""
+    if "config" not in body or chance.random() < 0.2:
+        return
+    if body.get("kind") and "type" not in body:
+        hosts = [_fields(_HOST, chance) for _ in range(chance.randrange(3))]
+        body.update(kind="ssh", config={"hosts": hosts, **_fields(_MACHINE[2:], chance)})
+    elif chance.random() < 0.7:
+        body["config"] = {"max_nodes": 1, **_fields(_CLUSTER, chance)}
+        if "type" in body:
+            body.update(type=chance.choice(["AmlCompute", "BatchAI"]), kind=None)
+    else:
+        body["config"] = {"address": "127.0.0.1", "port": 1, **_fields(_MACHINE, chance)}
+        if "type" in body:
+            body.update(type="VirtualMachine", kind=None)
+    for name in ("secrets", "tags"):
+        if name in body and chance.random() < 0.8:
+            body[name] = {}
+
+
+def _fields(names: Sequence[str], chance: random.Random) -> dict[str, Any]:
+    return {name: chance.choice(_FIELDS[name]) for name in names if chance.random() < 0.3}
+
+
 def _steer_body(body: Any, target: Target, chance: random.Random) -> None:
     if not isinstance(body, dict):
         return
+    _steer_compute(body, chance)
     many = body.get("runs")
     for each in many if isinstance(many, list) else [body]:
         if isinstance(each, dict) and "experiment" in each and chance.random() < 0.5:

@@ -44,6 +44,7 @@ class Target:
     def prepare(self) -> None:
         """Whatever an attack has taken away is there again."""
         self.ask("POST", "workspaces", json={"name": "w", "exist_ok": True})
+        self._computes()
         self.snapshot_id = self._snapshot(SCRIPT.encode())
         if self._status(self.ended) != "Completed":
             self.ended = self._submit()
@@ -62,6 +63,15 @@ class Target:
 
     def server_log(self) -> str:
         return (self.folder / "server.log").read_text(errors="replace")
+
+    def _computes(self) -> None:
+        """A site and targets: one with nodes of this machine, one that cannot be reached."""
+        nowhere = {"address": "127.0.0.1", "port": 1}
+        self.client.put("sites/lab", json={"kind": "ssh", "config": {"hosts": [nowhere]}})
+        cluster = {"type": "AmlCompute", "config": {"max_nodes": 1, "vm_priority": "lowpriority"}}
+        self.client.put("workspaces/w/computes/cluster", json=cluster)
+        machine = {"type": "VirtualMachine", "config": nowhere}
+        self.client.put("workspaces/w/computes/machine", json=machine)
 
     def _start(self) -> None:
         file = self.folder / f"token-{uuid.uuid4()}"

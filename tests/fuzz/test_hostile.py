@@ -55,6 +55,8 @@ def filled(path: str, target: Target) -> str:
         "run_id": target.interactive,
         "attempt_id": target.attempt_id,
         "snapshot_id": target.snapshot_id,
+        "compute": "cluster",
+        "site": "lab",
     }
     for name, value in known.items():
         path = path.replace(f"{{{name}}}", value)

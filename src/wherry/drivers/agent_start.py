@@ -20,6 +20,8 @@ def main(digest: str, home: str) -> None:
     library = home + "/agents/" + digest
     _tell(answers, {"have": os.path.isdir(library), "platform": sys.platform})
     try:
+        for folder in (home, home + "/agents", library):
+            _keep_others_out(folder)
         if not os.path.isdir(library):
             _install(library, _received())
         _touch(library)
@@ -27,6 +29,18 @@ def main(digest: str, home: str) -> None:
         _tell(answers, {"error": str(error), "number": error.errno, "home": home})
         return
     _become(library, home, answers)
+
+
+def _keep_others_out(folder: str) -> None:
+    """What is run from there must be this user's own."""
+    try:
+        about = os.stat(folder)
+    except FileNotFoundError:
+        return
+    if about.st_uid != os.getuid():
+        raise PermissionError(1, "it belongs to another user", folder)
+    if about.st_mode & 0o022:
+        os.chmod(folder, 0o700)
 
 
 def _tell(answers: int, fields: dict) -> None:  # type: ignore[type-arg]  # Python 3.8

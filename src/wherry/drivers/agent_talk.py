@@ -210,9 +210,12 @@ def _no_python(place: Place, found: str) -> TargetUnavailableError:
 
 def _no_room(place: Place, said: Mapping[str, Any]) -> TargetUnavailableError:
     full = said.get("number") in (errno.ENOSPC, errno.EDQUOT)
+    hint = "make room on that disk" if full else "the user's home there must be writable"
+    if said.get("number") == errno.EPERM:
+        hint = "it must be the user's own: have it removed"
     return TargetUnavailableError(
         f"{place}: {str(said.get('home'))[:500]} cannot be written: {str(said.get('error'))[:500]}",
-        hint="make room on that disk" if full else "the user's home there must be writable",
+        hint=hint,
         cause="disk_full" if full else "home",
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -50,3 +51,36 @@ def _frame(data: bytes) -> tuple[dict[str, Any], bytes]:
     text, blob = frames.sizes(data[: frames.HEAD_SIZE])
     end = frames.HEAD_SIZE + text
     return frames.parse(data[frames.HEAD_SIZE : end]), data[end + blob :]
+
+
+def started(home: Path) -> bytes:
+    return subprocess.run(
+        agent_bundle.command(sys.executable),
+        shell=True,
+        env={"HOME": str(home), "PATH": "/usr/bin:/bin"},
+        input=_archive(),
+        capture_output=True,
+    ).stdout
+
+
+def test_others_are_kept_out_of_its_folder(tmp_path: Path) -> None:
+    folder = tmp_path / ".wherry-node"
+    folder.mkdir()
+    folder.chmod(0o777)
+    assert b'"protocol"' in started(tmp_path)
+    modes = [path.stat().st_mode & 0o077 for path in (folder, *folder.rglob("*"))]
+    assert len(modes) > 10
+    assert not any(modes)
+
+
+@pytest.mark.parametrize("planted", ["", "/agents", f"/agents/{agent_bundle.digest()}"])
+def test_nothing_is_run_that_another_user_has_put_there(tmp_path: Path, planted: str) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root may give files to others")
+    library = tmp_path / ".wherry-node" / "agents" / agent_bundle.digest()
+    (library / "wherry" / "drivers").mkdir(parents=True)
+    (library / "wherry" / "drivers" / "agent.py").write_text("print('planted')\n")
+    os.chown(f"{tmp_path}/.wherry-node{planted}", 54321, 54321)
+    said = started(tmp_path)
+    assert b"it belongs to another user" in said
+    assert b"planted" not in said
