@@ -39,8 +39,8 @@ attack: setup system  ## odd and hostile requests to real servers; in a few minu
 fuzz: setup system  ## the same as a campaign of 10,000 requests; SEED=N repeats one
 	@.venv/bin/python -m tests.fuzz $(if $(SEED),--seed $(SEED))
 
-containers: setup system  ## the driver contract with every command in a container
-	@.venv/bin/python -m pytest -q -m containers tests/contract
+containers: setup system  ## containers: the driver contract, clusters of them
+	@.venv/bin/python -m pytest -q -m containers --timeout 600 tests/contract tests/containers
 
 ssh: setup system  ## nodes over SSH: the driver contract on an old Python, faults that take their time
 	@.venv/bin/python -m pytest -q -m ssh --timeout 600 tests/ssh

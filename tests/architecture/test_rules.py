@@ -25,6 +25,7 @@ READS_ENVIRONMENT = {
     "builds",
     "drivers/local.py",
     "drivers/gpus.py",
+    "drivers/site_container.py",
     "testing",
 }
 

@@ -34,8 +34,8 @@ _STYLES = {
 def site() -> None:
     """Name the places that clusters take their nodes from.
 
-    A site is this machine (local) or a pool of hosts that the server reaches over SSH. Sites belong
-    to the server: every workspace may have clusters on them.
+    A site is this machine (local), a pool of hosts that the server reaches over SSH, or an engine
+    of containers. Sites belong to the server: every workspace may have clusters on them.
     """
 
 
@@ -60,6 +60,7 @@ def _hosts(function: Any) -> Any:
     examples=[
         "wherry site create lab --host me@node1.lab --host me@node2.lab:2222 --key ~/.ssh/lab",
         "wherry site create lab -f site.yml --password",
+        "wherry site create boxes --containers --image python:3.12-slim",
     ],
 )
 @names_one("site")
@@ -72,13 +73,18 @@ def _hosts(function: Any) -> Any:
 )
 @_hosts
 @click.option(
+    "--containers", is_flag=True, help="Nodes are containers of the Docker or podman found here."
+)
+@click.option("--engine", metavar="ADDRESS", help="Another engine, written as in DOCKER_HOST.")
+@click.option("--image", metavar="IMAGE", help="What nodes are made of; it has Python and a shell.")
+@click.option(
     "-f", "--file", "path", type=Existing(folder=False), metavar="FILE", help="The site as YAML."
 )
 @pass_session
 def create(
     session: Session, name: Optional[str], named: Optional[str], path: Optional[str], **options: Any
 ) -> None:
-    """Make a pool of hosts a site, or replace what it is.
+    """Make a pool of hosts or an engine of containers a site, or replace what it is.
 
     A file may look like this; what a host does not declare is found when it is first used:
 
@@ -90,17 +96,19 @@ def create(
       - node1.lab
       - {address: node2.lab, port: 2222, cores: 16, memory: 64GB, gpus: 2}
 
-    Without --key and --password the server uses its own SSH agent and ~/.ssh.
+    Without --key and --password the server uses its own SSH agent and ~/.ssh. A file for
+    containers says kind: container, and may have engine, image, cores, memory, gpus, volumes,
+    network and price_per_hour (of one core).
     """
     from . import site_file
     from .progress import Progress
 
     which = one_name(name, named, "wherry site create NAME --host HOST")
-    wanted = site_file.read(path, which, options["hosts"], _secrets(options))
+    engine = {key: options[key] for key in ("containers", "engine", "image") if options[key]}
+    wanted = site_file.read(path, which, options["hosts"], _secrets(options), engine)
     with Progress(session, f"looking at {wanted.name}"):
         record = session.client.request("PUT", site_path(wanted.name), json=wanted.body)
-    count = len(record["config"]["hosts"])
-    session.say(f"site {wanted.name} has {count} host{'' if count == 1 else 's'}")
+    session.say(_made(record))
     if session.asked_for_data:
         emit(session, record)
 
@@ -227,6 +235,8 @@ def _lines(session: Session, record: Mapping[str, Any]) -> List[str]:
         ("name", record["name"]),
         ("kind", record["kind"]),
         ("hosts", _host_facts(record)),
+        ("engine", record["config"].get("engine")),
+        ("image", record["config"].get("image")),
         ("problem", record.get("problem")),
         ("created", show_time(record.get("created_at"))),
     ]
@@ -234,6 +244,13 @@ def _lines(session: Session, record: Mapping[str, Any]) -> List[str]:
     if not record["hosts"]:
         return lines
     return [*lines, "", *layout(record["hosts"], _host_columns(), session, terminal_width())]
+
+
+def _made(record: Mapping[str, Any]) -> str:
+    if record["kind"] == "container":
+        return f"nodes of site {record['name']} are containers of {record['config']['image']}"
+    count = len(record["config"]["hosts"])
+    return f"site {record['name']} has {count} host{'' if count == 1 else 's'}"
 
 
 def _counted(record: Mapping[str, Any], state: str) -> str:

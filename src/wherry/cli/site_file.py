@@ -10,6 +10,11 @@ from .command import guess
 from .compute_file import split_host
 from .ending import Usage
 
+_CONTAINER = "container"
+_ENGINE_FIELDS = (
+    "name", "kind", "engine", "image", "cores", "memory", "gpus", "price_per_hour", "volumes",
+    "network",
+)  # fmt: skip
 _FIELDS = ("name", "kind", "hosts", "username", "port", "jump", "python", "key", "price_per_hour")
 
 
@@ -21,30 +26,52 @@ class Site(NamedTuple):
 
 
 def read(
-    path: Optional[str], name: Optional[str], hosts: Sequence[str], secrets: Mapping[str, str]
+    path: Optional[str],
+    name: Optional[str],
+    hosts: Sequence[str],
+    secrets: Mapping[str, str],
+    engine: Mapping[str, Any],
 ) -> Site:
     """What a file says, with what the command line says besides."""
     from .yaml_file import load_with_lines
 
     fields: Dict[str, Any] = load_with_lines(path, "a site")[0] if path else {}
     where = path or "the site"
+    boxed = bool(engine) or fields.get("kind") == _CONTAINER
+    known = _ENGINE_FIELDS if boxed else _FIELDS
     for field in map(str, fields):
-        if field not in _FIELDS:
+        if field not in known:
+            kind = "a site of containers" if boxed else "a site"
             raise UserErrorException(
-                f"{where} has a field {field!r}, which a site has not{guess(field, _FIELDS)}",
-                hint=f"its fields are {', '.join(_FIELDS)}",
+                f"{where} has a field {field!r}, which {kind} has not{guess(field, known)}",
+                hint=f"its fields are {', '.join(known)}",
             )
     called = str(name or fields.get("name") or "")
     if not called:
         raise Usage(f"{where} has no name", hint="wherry site create NAME --host HOST")
+    if boxed:
+        return Site(called, _of_engine(fields, hosts, engine))
     listed = [*_listed(fields, where), *map(host, hosts)]
     if not listed:
-        raise Usage(f"{where} has no hosts", hint="--host user@address adds one; repeat it")
+        raise Usage(
+            f"{where} has no hosts",
+            hint="--host user@address adds one; repeat it. --containers is for a container engine",
+        )
     common = {key: fields[key] for key in _FIELDS[3:] if key != "key" and fields.get(key)}
     body: Dict[str, Any] = {"kind": str(fields.get("kind") or "ssh")}
     body["config"] = {**common, "hosts": listed}
     body["secrets"] = {**_key(fields, path), **secrets}
     return Site(called, body)
+
+
+def _of_engine(
+    fields: Mapping[str, Any], hosts: Sequence[str], engine: Mapping[str, Any]
+) -> Dict[str, Any]:
+    if hosts:
+        raise Usage("a site has hosts or a container engine", hint="leave out --host")
+    said = {key: fields[key] for key in _ENGINE_FIELDS[2:] if fields.get(key) is not None}
+    given = {key: value for key, value in engine.items() if value and key != "containers"}
+    return {"kind": _CONTAINER, "config": {**said, **given}}
 
 
 def host(text: str) -> Dict[str, Any]:

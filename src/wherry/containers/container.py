@@ -112,17 +112,18 @@ class Container:
 
         An engine may refuse while the container's end is under way, so it is asked again.
         """
-        return _remove(self.engine, self.name)
+        return remove_named(self.engine, self.name)
 
 
 def remove_all(engine: Engine, attempt_id: str) -> int:
     """Whatever containers an attempt has, found by their label; how many."""
     wanted = {"label": [f"{LABEL}={attempt_id}"]}
     found = engine.call("GET", "/containers/json", all=True, filters=wanted)
-    return sum(_remove(engine, str(each["Id"])) for each in found)
+    return sum(remove_named(engine, str(each["Id"])) for each in found)
 
 
-def _remove(engine: Engine, name: str) -> bool:
+def remove_named(engine: Engine, name: str) -> bool:
+    """With all that still runs in it; whether there was one."""
     for left in reversed(range(_TRIES)):
         try:
             engine.call("DELETE", f"/containers/{name}", force=True, v=True)

@@ -139,7 +139,7 @@ class Engine:
         )
 
 
-def find(variables: Mapping[str, str]) -> Engine:
+def find(variables: Mapping[str, str], who: str = "the environment") -> Engine:
     """The engine that the variables name, else the first whose socket answers."""
     named = variables.get("DOCKER_HOST") or variables.get("CONTAINER_HOST")
     if named:
@@ -148,7 +148,7 @@ def find(variables: Mapping[str, str]) -> Engine:
         if _answers(path):
             return Engine(f"unix://{path}")
     raise ContainerError(
-        f"the environment asks for a container, but no container engine answers on "
+        f"{who} asks for a container, but no container engine answers on "
         f"{os.uname().nodename}; install Docker, or podman with its socket "
         "(systemctl --user enable --now podman.socket), or name one in DOCKER_HOST"
     )

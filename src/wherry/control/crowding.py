@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from wherry.core.compute_configs import site_name
+from wherry.core.compute_configs import SSH, site_name
 from wherry.core.targets import LOCAL, name_of, workspace_of
 from wherry.core.vm_sizes import Size
 from wherry.store import sites
@@ -33,7 +33,9 @@ def beyond(connection: Connection, row: Row[Any], size: Size, whole: Size) -> st
         has = f"this machine has room for {_nodes(room)} of size {size.name} at a time"
     else:
         known = sites.find(connection, site)
-        room = len(known.config["hosts"]) if known is not None else most
+        if known is None or known.kind != SSH:
+            return ""
+        room = len(known.config["hosts"])
         has = f"site {site!r} has {room} host{'' if room == 1 else 's'}"
     return f"{has}, fewer than max_nodes, {most}" if room < most else ""
 

@@ -200,7 +200,12 @@ class Scaling:
             self._check_there(node.id)
         except TargetUnavailableError as error:
             reason = clean(error.message)
-            told = {"reason": reason, "idle_since": None, "tries": max(node.tries, TRIES)}
+            if error.fields.get("cause") == "gone":  # for sure: another can be made
+                anew = {"reason": reason, "idle_since": None, "tries": 0}
+                self._change_state(node, node.state, nodes.PREPARING, anew)
+                return
+            told: dict[str, Any] = {"reason": reason, "idle_since": None}
+            told["tries"] = max(node.tries, TRIES)
             self._change_state(node, nodes.IDLE, nodes.UNUSABLE, told)
         else:
             told = {"reason": "", "idle_since": self._plane.now(), "tries": 0}

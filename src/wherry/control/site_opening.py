@@ -8,10 +8,11 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from wherry.core.compute_configs import HostConfig
+from wherry.core.compute_configs import CONTAINER, ContainersConfig, HostConfig
 from wherry.core.errors import TargetUnavailableError
 from wherry.core.resources import Resources
 from wherry.core.targets import LOCAL
+from wherry.drivers import registry
 from wherry.drivers.base import Health
 from wherry.drivers.site_local import LocalSite
 from wherry.drivers.site_ssh import SshSite
@@ -34,10 +35,23 @@ def open_site(plane: Plane, name: str) -> Site:
         row = sites.find(connection, name)
     if row is None:
         raise TargetUnavailableError(f"its site {name!r} is gone", hint="make it again")
+    if row.kind == CONTAINER:
+        return _containers(plane, row)
     hosts = [HostConfig(**host) for host in row.config["hosts"]]
     claims = HostClaims(plane, name)
     secrets, root = secrets_of(plane, row), node_root(plane)
     return SshSite(name, hosts, secrets, claims, root, lambda: plane.url)
+
+
+def _containers(plane: Plane, row: Row[Any]) -> Site:
+    site: Site = registry.site(CONTAINER)(
+        row.name,
+        ContainersConfig(**row.config),
+        plane.server_id,
+        node_root(plane),
+        lambda: plane.url,
+    )
+    return site
 
 
 def secrets_of(plane: Plane, row: Row[Any]) -> dict[str, str]:

@@ -8,7 +8,14 @@ from typing import Any
 from sqlalchemy import Connection, Row
 from sqlalchemy.exc import IntegrityError
 
-from wherry.core.compute_configs import PoolConfig, is_region, parse_secrets, site_name
+from wherry.core.compute_configs import (
+    CONTAINER,
+    SSH,
+    is_region,
+    parse_secrets,
+    parse_site,
+    site_name,
+)
 from wherry.core.errors import ConflictError, NotFoundError, UserErrorException
 from wherry.core.ids import check_name
 from wherry.core.nearest import suggest
@@ -21,8 +28,6 @@ from wherry.store import computes, sites
 from . import sealing, sightings, site_hosts
 from .plane import Plane
 from .site_opening import open_site, secrets_of
-
-KINDS = (LOCAL, "ssh")
 
 
 def every(plane: Plane) -> list[dict[str, Any]]:
@@ -67,12 +72,7 @@ def put(plane: Plane, name: str, fields: Mapping[str, Any]) -> tuple[dict[str, A
             hint="choose another name for the site",
         )
     kind = fields["kind"]
-    if kind not in KINDS[1:]:
-        raise UserErrorException(
-            f"there are no sites of kind {kind!r}{suggest(str(kind), KINDS[1:])}",
-            hint=f"a site is of kind {' or '.join(KINDS[1:])}; this machine is there by itself",
-        )
-    config = PoolConfig.parse(fields["config"]).to_dict()
+    config = parse_site(kind, fields["config"])
     secrets = parse_secrets(fields.get("secrets"))
     now = plane.now()
     kept = {"kind": kind, "config": config, "secrets": _sealed(plane, name, secrets)}
@@ -82,8 +82,7 @@ def put(plane: Plane, name: str, fields: Mapping[str, Any]) -> tuple[dict[str, A
             if known is None:
                 sites.add(connection, {"name": name, **kept, "created_at": now, "modified_at": now})
             else:
-                _keep_used_hosts(connection, name, config)
-                kept["config"] = _with_keys(config, known.config)
+                kept["config"] = _fitted(connection, known, kind, config)
                 sites.change(connection, name, {**kept, "modified_at": now})
     except IntegrityError:
         raise ConflictError(f"the site {name!r} was made by another request just now") from None
@@ -97,9 +96,8 @@ def change(plane: Plane, name: str, fields: Mapping[str, Any]) -> dict[str, Any]
     with plane.write() as connection:
         row = get(connection, name, lock=True)
         assert row is not None
-        config = PoolConfig.parse({**row.config, **(fields.get("config") or {})}).to_dict()
-        _keep_used_hosts(connection, name, config)
-        config = _with_keys(config, row.config)
+        config = parse_site(row.kind, {**row.config, **(fields.get("config") or {})})
+        config = _fitted(connection, row, row.kind, config)
         changes: dict[str, Any] = {"config": config, "modified_at": plane.now()}
         if fields.get("secrets"):
             secrets = {**secrets_of(plane, row), **parse_secrets(fields["secrets"])}
@@ -144,6 +142,23 @@ def _changeable(name: str) -> None:
         )
 
 
+def _fitted(
+    connection: Connection, known: Row[Any], kind: str, config: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The new configuration, with what was learned of the old one; unless nodes forbid it."""
+    present = sites.nodes_at(connection, known.name)
+    moved = kind == CONTAINER and config["engine"] != known.config.get("engine")
+    if present and (kind != known.kind or moved):
+        raise ConflictError(
+            f"site {known.name!r} has {len(present)} nodes where it is now",
+            hint="let its clusters shrink first, or delete them",
+        )
+    if kind != SSH or known.kind != SSH:
+        return dict(config)
+    _keep_used_hosts(connection, known.name, config)
+    return _with_keys(config, known.config)
+
+
 def _with_keys(config: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
     """A host that stays must show what it has shown, unless it is said to have another key."""
     shown = {(each["address"], each["port"]): each for each in known["hosts"]}
@@ -172,7 +187,7 @@ def _keep_used_hosts(connection: Connection, name: str, config: Mapping[str, Any
 
 
 def _record(plane: Plane, connection: Connection, row: Row[Any]) -> dict[str, Any]:
-    hosts = site_hosts.hosts_of(plane, connection, row)
+    hosts = site_hosts.hosts_of(plane, connection, row) if row.kind == SSH else []
     return {
         "name": row.name,
         "kind": row.kind,

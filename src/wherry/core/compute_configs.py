@@ -14,6 +14,7 @@ from .targets import LOCAL
 from .text import clean
 
 CLUSTER, MACHINE = "cluster", "machine"
+SITE_KINDS = SSH, CONTAINER = "ssh", "container"
 # What each type of Azure's may be here. A machine that is made is a cluster of one node that stays.
 TYPES: Mapping[str, Sequence[str]] = {
     "AmlCompute": (CLUSTER,),
@@ -21,10 +22,12 @@ TYPES: Mapping[str, Sequence[str]] = {
     "VirtualMachine": (MACHINE, CLUSTER),
 }
 DEDICATED, LOW_PRIORITY = "dedicated", "lowpriority"
+DEFAULT_IMAGE = "docker.io/library/python:3.12-slim"
 MOST_NODES = 10_000
 MOST_HOSTS = 10_000
 _LONGEST_S = 30 * 24 * 3600
 _LONGEST_TEXT = 20_000
+_ENGINES = ("unix://", "tcp://")
 SECRETS = ("password", "private_key", "passphrase")
 
 # Where Azure has machines: whoever names one of these here means this machine.
@@ -187,6 +190,57 @@ class PoolConfig:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class ContainersConfig:
+    """An engine of containers, Docker or podman. Without an address the one that answers here.
+
+    What is not declared (None) is what the engine's machine has. ``volumes`` are written as for
+    ``docker run``; ``price_per_hour`` is for one core.
+    """
+
+    engine: str = ""
+    image: str = DEFAULT_IMAGE
+    cores: Optional[float] = None
+    memory_bytes: Optional[int] = None
+    gpus: int = 0
+    price_per_hour: float = 0.0
+    volumes: Sequence[str] = ()
+    network: str = ""
+
+    @classmethod
+    def parse(cls, fields: Mapping[str, Any]) -> ContainersConfig:
+        given = dict(fields)
+        if "memory" in given:
+            given["memory_bytes"] = given.pop("memory")
+        _known("a site of kind container", given, cls.__dataclass_fields__)
+        memory = given.get("memory_bytes")
+        return cls(
+            engine=_engine(given.get("engine")),
+            image=_text("image", given.get("image")) or DEFAULT_IMAGE,
+            cores=_amount("cores", given.get("cores"), 0.01),
+            memory_bytes=None if memory in (None, "") else parse_bytes(memory),
+            gpus=_whole("gpus", given.get("gpus") or 0, 0, 10_000),
+            price_per_hour=_amount("price_per_hour", given.get("price_per_hour")) or 0.0,
+            volumes=[_volume(each) for each in _texts("volumes", given.get("volumes"))],
+            network=_text("network", given.get("network")),
+        )
+
+    def to_dict(self) -> Dict[str, Any]:
+        return asdict(self)
+
+
+def parse_site(kind: object, fields: Mapping[str, Any]) -> Dict[str, Any]:
+    """The configuration of a site of that kind, whole."""
+    if kind == CONTAINER:
+        return ContainersConfig.parse(fields).to_dict()
+    if kind == SSH:
+        return PoolConfig.parse(fields).to_dict()
+    raise UserErrorException(
+        f"there are no sites of kind {_shown(kind)}{suggest(str(kind), SITE_KINDS)}",
+        hint=f"a site is of kind {' or '.join(SITE_KINDS)}; this machine is there by itself",
+    )
+
+
 def kind_of(type: object, kind: object) -> str:
     """Our word for a type of Azure's."""
     if type not in TYPES:
@@ -238,6 +292,25 @@ def _reached(fields: Mapping[str, Any]) -> Dict[str, Any]:
         "python": _text("python", fields.get("python")),
         "jump_host_keys": [check_host_key(each, "jump_host_keys") for each in keys],
     }
+
+
+def _engine(value: Any) -> str:
+    text = _text("engine", value)
+    if text and not text.startswith(_ENGINES):
+        raise UserErrorException(
+            f"engine is {_shown(value)}, which is no address of a container engine",
+            hint=f"it is written as DOCKER_HOST is, and begins with {' or '.join(_ENGINES)}",
+        )
+    return text
+
+
+def _volume(text: str) -> str:
+    source, _, rest = text.partition(":")
+    if not source or not rest.startswith("/"):
+        raise UserErrorException(
+            f"volumes has {_shown(text)}, which is no volume", hint="such as /data:/data:ro"
+        )
+    return text
 
 
 def _known(what: str, fields: Mapping[str, Any], names: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Dict, List, Optional, Sequence, Tuple
@@ -11,6 +12,7 @@ from .nearest import suggest
 from .resources import Resources
 
 _GIB = 2**30
+_MOST = 100_000
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,23 @@ class Size:
     @property
     def resources(self) -> Resources:
         return Resources(self.cpu, self.memory_bytes, self.gpu)
+
+    def times_in(self, free: Resources) -> int:
+        """How often it fits, counted no further than any cluster goes."""
+        return max(0, min(_MOST, *(math.floor(share + 1e-9) for share in self._shares(free))))
+
+    def taken_by(self, amount: Resources) -> int:
+        """How many of this size are not there any more where so much is taken."""
+        return max(math.ceil(share) for share in self._shares(amount))
+
+    def _shares(self, amount: Resources) -> List[float]:
+        """The amount in nodes of this size, by each thing that such a node has."""
+        shares = [amount.cpu / self.cpu]
+        if self.memory_bytes:
+            shares.append(amount.memory_bytes / self.memory_bytes)
+        if self.gpu:
+            shares.append(amount.gpu / self.gpu)
+        return shares
 
 
 def catalogue(machine: Resources) -> List[Size]:

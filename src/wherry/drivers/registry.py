@@ -16,6 +16,7 @@ _BUILT_IN = {
     "ssh": "wherry.drivers.ssh:SshDriver",
 }
 _PREFLIGHTS = {"ssh": "wherry.drivers.ssh_preflight:preflight"}
+_SITES = {"container": "wherry.drivers.site_container:ContainerSite"}
 _EXTRAS = {"local": "server"}
 
 
@@ -38,6 +39,11 @@ def load(kind: str) -> Any:
 def preflight(kind: str) -> Any:
     """The function that looks at a machine of that kind before anything runs there."""
     return _imported(kind, _PREFLIGHTS[kind])
+
+
+def site(kind: str) -> Any:
+    """The class of sites of that kind."""
+    return _imported(kind, _SITES[kind])
 
 
 def _imported(kind: str, place: str) -> Any:

@@ -52,11 +52,11 @@ class LocalSite:
 
     def room(self, size: Size) -> int:
         with self._reaching():
-            return _room(size, self._free(self._slots()))
+            return size.times_in(self._free(self._slots()))
 
     def taken_by(self, promised: Sequence[Size], size: Size) -> int:
         held = sum((each.resources for each in promised), Resources(0, 0, 0))
-        return max(math.ceil(share) for share in _shares(held, size))
+        return size.taken_by(held)
 
     def make(self, node_id: str, size: Size) -> Machine:
         with self._reaching(), self._alone():
@@ -108,7 +108,7 @@ class LocalSite:
 
     def _cut(self, node_id: str, size: Size, slots: Mapping[str, Any]) -> dict[str, Any]:
         free = self._free(slots)
-        if not _room(size, free):
+        if not size.times_in(free):
             raise TargetUnavailableError(
                 f"this machine has no room for another node of size {size.name}: "
                 f"it takes {size.resources}, {free} is free",
@@ -185,21 +185,6 @@ class LocalSite:
             yield
         finally:
             os.close(handle)
-
-
-def _room(size: Size, free: Resources) -> int:
-    """How often the size fits, counted no further than any cluster goes."""
-    return max(0, min(100_000, *(math.floor(share + 1e-9) for share in _shares(free, size))))
-
-
-def _shares(amount: Resources, size: Size) -> list[float]:
-    """The amount in nodes of that size, by each thing that such a node has."""
-    shares = [amount.cpu / size.cpu]
-    if size.memory_bytes:
-        shares.append(amount.memory_bytes / size.memory_bytes)
-    if size.gpu:
-        shares.append(amount.gpu / size.gpu)
-    return shares
 
 
 def _least_used(cpu: float, slots: Mapping[str, Mapping[str, Any]]) -> list[int]:

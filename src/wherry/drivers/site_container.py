@@ -1,0 +1,230 @@
+"""An engine of containers as a site: a node is a container with its share of CPUs and memory."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from wherry.containers import gpus
+from wherry.containers.container import remove_named
+from wherry.containers.engine import Engine, find
+from wherry.containers.error import ContainerError, EngineError, is_full_disk
+from wherry.containers.images import Images
+from wherry.core.compute_configs import ContainersConfig
+from wherry.core.errors import TargetUnavailableError
+from wherry.core.resources import Resources
+from wherry.core.vm_sizes import Size, catalogue
+
+from . import container_connection
+from .base import Driver
+from .container_node import ContainerNode
+from .container_place import ContainerPlace
+from .sites import Machine
+
+log = logging.getLogger(__name__)
+
+NODE, SERVER, SITE, GPUS = "wherry.node", "wherry.server", "wherry.site", "wherry.gpus"
+
+# The shell is the first process: it takes in whatever loses its parent, and ends when told to.
+_WAIT = "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"
+_RIGHTS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
+_NOT_THERE = 404
+_MOST_PROCESSES = 4096
+_CACHE = "/var/cache/wherry"
+
+
+class ContainerSite:
+    """``server_id`` tells this server's containers from those of others on the same engine.
+
+    ``root`` is the folder of attempts in a node, ``server`` the address of this server.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: ContainersConfig,
+        server_id: str,
+        root: str,
+        server: Callable[[], str],
+    ) -> None:
+        self._name = name
+        self._config = config
+        self._server_id = server_id
+        self._root = root
+        self._server = server
+
+    def _engine(self) -> Engine:
+        address = self._config.engine
+        variables = {"DOCKER_HOST": address} if address else os.environ
+        return find(variables, f"site {self._name!r}")
+
+    def sizes(self) -> Sequence[Size]:
+        price = self._config.price_per_hour
+        return [
+            Size(size.name, size.cpu, size.memory_bytes, size.gpu, round(price * size.cpu, 6))
+            for size in catalogue(self._total())
+        ]
+
+    def room(self, size: Size) -> int:
+        held = sum((each.resources for each in self.machines().values()), Resources(0, 0, 0))
+        return size.times_in(self._total() - held)
+
+    def taken_by(self, promised: Sequence[Size], size: Size) -> int:
+        return size.taken_by(sum((each.resources for each in promised), Resources(0, 0, 0)))
+
+    def make(self, node_id: str, size: Size) -> Machine:
+        name = _name(node_id)
+        try:
+            engine = self._engine()
+            if _seen(engine, name) is None:
+                self._have_image(engine)
+                self._create(engine, node_id, size)
+            _start(engine, name)
+            seen = _seen(engine, name)
+        except (ContainerError, EngineError) as error:
+            raise self._unavailable(error) from None
+        if seen is None:
+            raise TargetUnavailableError(f"container {name} was removed while it was made")
+        return self._machine(seen)
+
+    def remove(self, node_id: str) -> None:
+        try:
+            remove_named(self._engine(), _name(node_id))
+        except (ContainerError, EngineError) as error:
+            raise self._unavailable(error) from None
+
+    def machines(self) -> Mapping[str, Machine]:
+        wanted = {"label": [f"{SERVER}={self._server_id}", f"{SITE}={self._name}"]}
+        try:
+            engine = self._engine()
+            listed = engine.call("GET", "/containers/json", all=True, filters=wanted)
+            found = [_seen(engine, str(each["Id"])) for each in listed]
+        except (ContainerError, EngineError) as error:
+            raise self._unavailable(error) from None
+        return {seen["Config"]["Labels"][NODE]: self._machine(seen) for seen in found if seen}
+
+    def driver(self, node_id: str, machine: Machine) -> Driver:
+        owned = machine.resources
+        return ContainerNode(
+            ContainerPlace(self._engine().address, _name(node_id)),
+            container_connection.connect,
+            self._root,
+            self._server(),
+            cpus=owned.cpu,
+            memory_bytes=owned.memory_bytes,
+            gpus=owned.gpu,
+        )
+
+    def _total(self) -> Resources:
+        """What was declared, else what the engine says of its machine."""
+        config = self._config
+        if config.cores is None or config.memory_bytes is None:
+            try:
+                info = self._engine().call("GET", "/info")
+            except (ContainerError, EngineError) as error:
+                raise self._unavailable(error) from None
+            cpu, memory = float(info["NCPU"]), int(info["MemTotal"])
+        return Resources(
+            cpu if config.cores is None else config.cores,
+            memory if config.memory_bytes is None else config.memory_bytes,
+            config.gpus,
+        )
+
+    def _have_image(self, engine: Engine) -> None:
+        locks = os.path.join(tempfile.gettempdir(), f"wherry-images-{os.getuid()}")
+        Images(engine, f"site {self._name!r}", locks, log.info).pull(self._config.image, {})
+
+    def _create(self, engine: Engine, node_id: str, size: Size) -> None:
+        name = _name(node_id)
+        try:
+            engine.call("POST", "/containers/create", self._body(node_id, size), name=name)
+        except EngineError:
+            if _seen(engine, name) is None:  # else another was faster, or this one in another life
+                raise
+
+    def _body(self, node_id: str, size: Size) -> dict[str, Any]:
+        host: dict[str, Any] = {
+            "NanoCpus": math.ceil(size.cpu * 1e9),
+            "Memory": size.memory_bytes,
+            "MemorySwap": size.memory_bytes,
+            "PidsLimit": _MOST_PROCESSES,
+            "CapDrop": ["ALL"],
+            "CapAdd": list(_RIGHTS),
+            "SecurityOpt": ["no-new-privileges", "label=disable"],
+            "Binds": [*self._config.volumes, f"wherry-cache-{self._server_id}:{_CACHE}"],
+            "LogConfig": {"Type": "json-file"},
+        }
+        if self._config.network:
+            host["NetworkMode"] = self._config.network
+        devices = self._free_gpus(size.gpu)
+        if devices:
+            host["DeviceRequests"] = gpus.request(devices, cdi=gpus.has_cdi())
+        mine = {SERVER: self._server_id, SITE: self._name}
+        labels = {NODE: node_id, GPUS: ",".join(devices), **mine}
+        return {
+            "Image": self._config.image,
+            "Entrypoint": ["/bin/sh", "-c", _WAIT],
+            "Cmd": [],
+            "Env": [f"WHERRY_CACHE={_CACHE}"],
+            "Labels": labels,
+            "Hostname": _name(node_id),
+            "Healthcheck": {"Test": ["NONE"]},
+            "HostConfig": host,
+        }
+
+    def _free_gpus(self, count: int) -> list[str]:
+        if not count:
+            return []
+        held = {gpu for machine in self.machines().values() for gpu in machine.gpus}
+        return [each for each in map(str, range(self._config.gpus)) if each not in held][:count]
+
+    def _machine(self, seen: Mapping[str, Any]) -> Machine:
+        host, name = seen["HostConfig"], str(seen["Name"]).lstrip("/")
+        devices = tuple(filter(None, seen["Config"]["Labels"][GPUS].split(",")))
+        owned = Resources(int(host["NanoCpus"]) / 1e9, int(host["Memory"]), len(devices))
+        return Machine(name, owned, devices, {"address": _address(seen), "container": name})
+
+    def _unavailable(self, error: Exception) -> TargetUnavailableError:
+        if is_full_disk(str(error)):
+            return TargetUnavailableError(
+                f"the disk of the container engine of site {self._name!r} is full: {error}",
+                hint="make room there, for instance with docker system prune",
+                cause="disk_full",
+            )
+        told = str(error)
+        named = told if self._name in told else f"site {self._name!r}: {told}"
+        return TargetUnavailableError(named, cause="engine")
+
+
+def _name(node_id: str) -> str:
+    return f"wherry-node-{node_id}"
+
+
+def _seen(engine: Engine, name: str) -> dict[str, Any] | None:
+    try:
+        return dict(engine.call("GET", f"/containers/{name}/json"))
+    except EngineError as error:
+        if error.status == _NOT_THERE:
+            return None
+        raise
+
+
+def _start(engine: Engine, name: str) -> None:
+    try:
+        engine.call("POST", f"/containers/{name}/start")
+    except EngineError:
+        seen = _seen(engine, name)
+        if seen is None or not seen["State"]["Running"]:
+            raise
+
+
+def _address(seen: Mapping[str, Any]) -> str:
+    """Where other nodes reach it."""
+    settings = seen.get("NetworkSettings") or {}
+    networks = settings.get("Networks") or {}
+    found = [str(each.get("IPAddress") or "") for each in networks.values()]
+    return next(filter(None, [*found, str(settings.get("IPAddress") or "")]), "127.0.0.1")

@@ -1,0 +1,129 @@
+"""Clusters whose nodes are containers: real ones, of a real engine, by a real server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.homes import Home, wait_until
+from tests.podman import BASE, Podman
+from wherry import AmlCompute, Environment, Run, Workspace
+from wherry.core.errors import WherryError
+
+TRAIN = """
+import os, platform
+from wherry import Run
+run = Run.get_context()
+print("on", platform.node())
+run.log("loss", 0.5)
+open("outputs/model.txt", "w").write("weights")
+"""
+HUNGRY = "held = []\nwhile True: held.append(bytearray(16 << 20))\n"
+
+
+@pytest.fixture
+def boxes(home: Home, podman: Podman) -> Iterator[Workspace]:
+    config = {
+        "engine": podman.host, "image": BASE, "network": "host", "cores": 2, "memory": "2GiB"
+    }  # fmt: skip
+    _put("boxes", {"kind": "container", "config": config})
+    yield Workspace.create("w", exist_ok=True)
+    podman("rm", "--all", "--force", "--time", "0")
+
+
+def _put(site: str, body: dict[str, object]) -> None:
+    workspace = Workspace.create("w", exist_ok=True)
+    workspace._client.request("PUT", f"/sites/{site}", json=body)
+
+
+def cluster(workspace: Workspace, name: str, **options: Any) -> Any:
+    config = AmlCompute.provisioning_configuration(location="boxes", **options)
+    made = AmlCompute.create(workspace, name, config)
+    made.wait_for_completion()
+    return made
+
+
+def submit(home: Home, text: str, target: str) -> Run:
+    return home.submit(text, compute_target=target)
+
+
+def problem(workspace: Workspace) -> str | None:
+    found: str | None = workspace._client.get("/workspaces/w/computes/c1")["problem"]
+    return found
+
+
+def names(podman: Podman) -> list[str]:
+    return podman("ps", "--all", "--format", "{{.Names}}").split()
+
+
+def test_a_node_is_a_container_for_as_long_as_runs_need_it(
+    home: Home, boxes: Workspace, podman: Podman
+) -> None:
+    target = cluster(boxes, "c1", max_nodes=1, idle_seconds_before_scaledown=5)
+    assert names(podman) == []
+    run = submit(home, TRAIN, "c1")
+    run.wait_for_completion()
+    assert run.get_status() == "Completed", run.get_details()
+    assert run.get_metrics() == {"loss": 0.5}
+    assert "outputs/model.txt" in run.get_file_names()
+    (name,) = names(podman)
+    facts = json.loads(podman("inspect", name))[0]
+    assert facts["HostConfig"]["NanoCpus"] == 1_000_000_000
+    assert facts["HostConfig"]["Memory"] == 1 << 30
+    wait_until(lambda: names(podman) == [])
+    target.delete()
+
+
+@pytest.mark.containers
+def test_a_run_that_takes_more_memory_than_its_node_has_says_so(
+    home: Home, boxes: Workspace
+) -> None:
+    cluster(boxes, "c1", max_nodes=1)
+    run = submit(home, HUNGRY, "c1")
+    run.wait_for_completion(raise_on_error=False)
+    assert run.get_status() == "Failed"
+    assert "memory" in str(run.get_details()["error"])
+
+
+@pytest.mark.containers
+def test_a_server_that_was_killed_finds_its_nodes_and_leaks_none(
+    home: Home, boxes: Workspace, podman: Podman
+) -> None:
+    target = cluster(boxes, "c1", min_nodes=1, max_nodes=1)
+    wait_until(lambda: target.get_status().node_state_counts.idle_node_count == 1)
+    before = names(podman)
+    home.kill_server()
+    run = submit(home, TRAIN, "c1")
+    run.wait_for_completion()
+    assert names(podman) == before
+    podman("rm", "--force", "--time", "0", *before)  # behind our back
+    again = submit(home, TRAIN, "c1")
+    again.wait_for_completion()
+    assert again.get_status() == "Completed"
+    assert len(names(podman)) == 1
+    target.delete()
+    wait_until(lambda: names(podman) == [])
+
+
+def test_an_engine_that_does_not_answer_is_told_on_the_target(home: Home, podman: Podman) -> None:
+    gone = {"engine": "unix:///nowhere/podman.sock", "image": BASE}
+    _put("gone", {"kind": "container", "config": gone})
+    workspace = Workspace.create("w", exist_ok=True)
+    config = AmlCompute.provisioning_configuration(location="gone", max_nodes=1)
+    AmlCompute.create(workspace, "c1", config)
+    run = submit(home, TRAIN, "c1")
+    wait_until(lambda: "does not answer" in str(problem(workspace)))
+    run.cancel()
+    wait_until(lambda: run.get_status() == "Canceled")
+
+
+def test_a_run_that_wants_an_image_of_its_own_is_refused_on_such_nodes(
+    home: Home, boxes: Workspace
+) -> None:
+    cluster(boxes, "c1", max_nodes=1)
+    environment = Environment.from_docker_image("own", BASE)
+    with pytest.raises(WherryError, match="are containers already"):
+        home.submit(TRAIN, compute_target="c1", environment=environment)

@@ -1,0 +1,39 @@
+"""The promises of every driver, kept on a node that is a container."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.podman import BASE, Podman
+from wherry.core.compute_configs import ContainersConfig
+from wherry.drivers.agent_driver import AgentDriver
+from wherry.drivers.site_container import ContainerSite
+from wherry.testing.driver_contract import DriverContract, MakeDriver
+
+
+@pytest.mark.containers
+class TestContainerNode(DriverContract):
+    python = "/usr/bin/python3"
+
+    @pytest.fixture
+    def make_driver(self, podman: Podman, tmp_path: Path) -> Iterator[MakeDriver]:
+        shared = [f"{tmp_path}:{tmp_path}"]
+        config = ContainersConfig(podman.host, BASE, volumes=shared, network="host")
+        site = ContainerSite("box", config, "me", str(tmp_path / "nodes"), lambda: "")
+        size = site.sizes()[0]
+        made: list[AgentDriver] = []
+
+        def make() -> AgentDriver:
+            driver = site.driver("node", site.make("node", size))
+            assert isinstance(driver, AgentDriver)
+            made.append(driver)
+            return driver
+
+        yield make
+        for driver in made:
+            driver.close()
+        site.remove("node")
+        assert site.machines() == {}
