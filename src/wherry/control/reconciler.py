@@ -33,6 +33,7 @@ from .watching import Watching
 log = logging.getLogger(__name__)
 
 TICK_S = 1.0
+REST_S = 5.0
 SWEEP_EVERY_S = 2.0
 CHECK_EVERY_S = 60.0
 
@@ -76,6 +77,7 @@ class Reconciler:
         )
         self._stopping = Stopping(plane, target, driver, self._troubles)
         self._watching = Watching(plane, driver, self._troubles)
+        self.resting = False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._loop, name=f"reconcile-{target}", daemon=True)
 
@@ -126,7 +128,16 @@ class Reconciler:
         outlive(self._visit)
         if self._cluster is not None:
             outlive(self._cluster.tick)
+        self.resting = not live and self._has_nothing_to_do()
         self._troubles.conclude()
+
+    def _has_nothing_to_do(self) -> bool:
+        """Until someone hints. Of this machine, and by servers that share a database, nobody may
+        be told.
+        """
+        told = self._target != LOCAL and self._plane.database.is_sqlite
+        empty = self._cluster is None or self._cluster.scaling.empty
+        return told and empty and not self._anyone_queued()
 
     def _visit(self) -> None:
         """A machine elsewhere is asked though no run needs it: what is wrong is told in time."""
@@ -148,7 +159,7 @@ class Reconciler:
                     self.tick()
                 else:
                     self.turn()
-                pause = TICK_S
+                pause = REST_S if self.resting else TICK_S
             except TargetUnavailableError as error:
                 log.warning("target %s: %s", self._target, error.message)
                 pause = min(pause * 2, 30.0)

@@ -61,6 +61,7 @@ class Scaling:
         self._checked_at: dict[str, float] = {}
         self._swept = False
         self.room: int | None = None
+        self.empty = False
 
     def tick(self) -> None:
         """Decide, write it down, and have it done."""
@@ -171,6 +172,7 @@ class Scaling:
         """Have machines made and removed, each by one at a time."""
         with self._plane.database.read() as connection:
             present = nodes.present(connection, self._target)
+            self.empty = not present
             for node_id in set(self._checked_at) - {node.id for node in present}:
                 self._forget(node_id)  # one that was given up
                 self._checked_at.pop(node_id, None)

@@ -39,6 +39,10 @@ def states(world: ClusterWorld) -> list[str]:
     return sorted(node["state"] for node in world.show()["nodes"])
 
 
+def resting(world: ClusterWorld) -> bool:
+    return world.reconciler.resting
+
+
 def test_a_node_is_made_for_a_run_and_goes_when_nobody_wants_it(world: ClusterWorld) -> None:
     world.tick()
     assert world.there == {}
@@ -55,6 +59,24 @@ def test_a_node_is_made_for_a_run_and_goes_when_nobody_wants_it(world: ClusterWo
     world.watch(120)
     assert world.there == {}
     assert world.show()["status"]["current_node_count"] == 0
+
+
+def test_a_cluster_rests_when_it_has_no_nodes_and_nobody_waits(world: ClusterWorld) -> None:
+    world.tick()
+    assert resting(world)
+    run_id = world.submit()
+    world.tick()
+    assert not resting(world)
+    world.tick()
+    world.begin(run_id)
+    world.finish(run_id)
+    world.settle(run_id)
+    assert not resting(world), "an idle node is to be removed in time"
+    world.watch(120)
+    assert resting(world)
+    computes.change(world.plane, "w", "cpu", {"config": {"min_nodes": 1}})
+    world.tick()
+    assert not resting(world)
 
 
 def test_no_more_nodes_than_the_limit_and_runs_take_turns(world: ClusterWorld) -> None:
