@@ -37,7 +37,9 @@ class Existing(click.Path):
             there = os.listdir(near) if os.path.isdir(near) else []
             return f"there is no {self._right} {value!r} in {_here(value)}{suggest(name, there)}"
         if not self._is_right(value):
-            return f"{value!r} is a {self._wrong}, not a {self._right}"
+            wrong = os.path.isfile(value) or os.path.isdir(value)
+            found = f"a {self._wrong}" if wrong else "something else"
+            return f"{value!r} is {found}, not a {self._right}"
         return None if os.access(value, os.R_OK) else f"{value!r} cannot be read: permission denied"
 
 

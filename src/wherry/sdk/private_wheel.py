@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import zipfile
 from typing import Any, Dict, Iterator
 
@@ -14,6 +15,7 @@ from ..core.wheels import check_name
 from .client import quote
 
 _BLOCK = 1 << 20
+_EXAMPLE = "mine-1.0-py3-none-any.whl"
 
 
 def add(workspace: wherry.Workspace, file_path: Any, exist_ok: bool) -> Dict[str, Any]:
@@ -42,13 +44,18 @@ class _WheelFile:
         self._path = path
         check_name(os.path.basename(path))
         try:
+            about = os.stat(path)
+            if not stat.S_ISREG(about.st_mode):  # opening a pipe would wait for a writer
+                raise UserErrorException(
+                    f"{path!r} is not a file", hint="name a wheel, as dist/" + _EXAMPLE
+                )
             _check_content(path)
-            self.size = os.stat(path).st_size
+            self.size = about.st_size
             self.digest = _digest(path)
         except OSError as error:
             raise UserErrorException(
                 f"the wheel {path!r} cannot be read: {error.strerror or error}",
-                hint="name a file that is there, as dist/mine-1.0-py3-none-any.whl",
+                hint="name a file that is there, as dist/" + _EXAMPLE,
             ) from None
         self._head = f"{self.digest} {self.size}\n".encode()
         self.length = len(self._head) + self.size

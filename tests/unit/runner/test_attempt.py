@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
@@ -567,6 +568,38 @@ def test_terminate_ends_waiting_for_a_server_that_is_away(
     attempt.process.terminate()
     assert attempt.finish()["exit_code"] == 0
     assert not attempt.record["canceled"]
+
+
+def asking_for_a_wheel(attempt: Attempt) -> Attempt:
+    attempt.env["WHERRY_UV"] = "/bin/true"  # it does not come so far
+    address = f"wherry://wheels/{'0' * 64}/mine-1.0-py3-none-any.whl"
+    conda = {"dependencies": [{"pip": [address]}]}
+    environment = {"name": "train", "python": {"conda": conda, "user_managed": False}}
+    return attempt.start(python("print(1)"), {}, environment=environment)
+
+
+def test_a_run_that_waits_for_a_wheel_can_be_canceled(attempt: Attempt, server: FakeServer) -> None:
+    asked = threading.Event()
+
+    def away(method: str, path: str) -> int | None:
+        if "/wheels/" not in path:
+            return None
+        asked.set()
+        return 503
+
+    server.fail = away
+    asking_for_a_wheel(attempt)
+    assert asked.wait(PATIENCE_S)
+    attempt.process.terminate()
+    assert attempt.finish()["canceled"]
+    assert os.listdir(f"{attempt.env['WHERRY_CACHE']}/environments/work") == []
+
+
+def test_a_wheel_that_the_server_has_not_is_a_sentence(attempt: Attempt) -> None:
+    record = asking_for_a_wheel(attempt).finish()
+    assert "a wheel of the workspace cannot be fetched: there is no runs/" in record["setup_error"]
+    assert "wherry environment add-wheel FILE" in record["setup_error"]
+    assert "secret" not in attempt.told  # its token
 
 
 def test_a_canceled_run_waits_for_its_server_too(attempt: Attempt, server: FakeServer) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from datetime import date
 from pathlib import Path
@@ -231,8 +232,12 @@ def test_files_that_only_look_like_a_wheel(tmp_path: Path, content: bytes) -> No
         Environment.add_private_pip_wheel(None, tmp_path / MINE)  # type: ignore[arg-type]
     folder = tmp_path / "folder" / MINE
     folder.mkdir(parents=True)
-    with pytest.raises(UserErrorException, match="cannot be read: Is a directory"):
-        Environment.add_private_pip_wheel(None, str(folder))  # type: ignore[arg-type]
+    pipe = tmp_path / "pipe" / MINE
+    pipe.parent.mkdir()
+    os.mkfifo(pipe)
+    for each in (folder, pipe):
+        with pytest.raises(UserErrorException, match=f"{MINE}' is not a file"):
+            Environment.add_private_pip_wheel(None, str(each))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
