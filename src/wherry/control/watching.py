@@ -21,6 +21,8 @@ from .troubles import Troubles
 
 LOOK_EVERY_S = 2.0
 QUIET_S = 8.0
+_PIECE = 1 << 20
+_PIECES = 64
 
 
 class Watching:
@@ -54,7 +56,8 @@ class Watching:
         if observation.phase in (Phase.EXITED, Phase.GONE) and attempt.exit is None:
             if self._rescue(attempt):
                 return
-            self._collect_log(attempt)
+            if not self._collect_log(attempt):
+                return  # the rest at the next look: others wait to be looked at, too
         elif observation.phase is Phase.RUNNING and self._quiet(attempt):
             self._rescue(attempt)  # the command may run on without its runner
         with self._plane.write() as connection:
@@ -106,14 +109,15 @@ class Watching:
             changes["exit"] = dict(exit_record(observation.exit.__dict__).__dict__)
         return changes
 
-    def _collect_log(self, attempt: Any) -> None:
-        """Fetch what the runner could not push any more."""
+    def _collect_log(self, attempt: Any) -> bool:
+        """Fetch what the runner could not push any more; whether that is all by now."""
         key = run_logs.key(attempt.run_id, attempt.id)
         handle = Handle(attempt.handle)
-        while True:
+        for _ in range(_PIECES):
             size = self._plane.logs.size(key)
-            data = self._driver.read_log(handle, size, 1 << 20)
+            data = self._driver.read_log(handle, size, _PIECE)
             if not data:
-                return
+                return True
             self._plane.logs.append(key, size, data)
             self._plane.changed(attempt.run_id)
+        return False

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.planes import add_snapshot, make_plane, run_fields
-from wherry.control import reconciler, runs, target_lease
+from wherry.control import reconciler, runs, target_lease, watching
 from wherry.control.plane import Plane
 from wherry.control.reconciler import Reconciler
 from wherry.control.reports import heartbeat, report
@@ -477,6 +477,44 @@ def test_what_one_attempt_meets_keeps_no_other_waiting(
 
     monkeypatch.setattr(MemoryDriver, "read_log", broken)
     assert world.settle(good) == "Completed"
+
+
+def test_a_log_without_an_end_keeps_no_other_waiting(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a machine sends that has gone mad, or been taken."""
+    endless, good = world.submit(), world.submit()
+    world.tick()
+    for each in (endless, good):
+        world.begin(each)
+        world.backend.end(world.attempt(each).id)
+    read_log, asked = MemoryDriver.read_log, []
+
+    def flood(driver: MemoryDriver, handle: Handle, offset: int, limit: int = 65536) -> bytes:
+        if world.attempt(endless).id not in handle:
+            return read_log(driver, handle, offset, limit)
+        asked.append(offset)
+        assert len(asked) < 10_000, "it is read for ever"
+        return b"x"
+
+    monkeypatch.setattr(MemoryDriver, "read_log", flood)
+    assert world.settle(good) == "Completed"
+    assert world.status(endless) == "Running"
+
+
+def test_a_long_log_is_fetched_in_several_looks(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "_PIECE", 1000)
+    run_id = world.submit()
+    world.tick()
+    world.begin(run_id)
+    attempt = world.attempt(run_id)
+    world.backend.attempts[attempt.id].job.write("x" * 150_000)
+    world.backend.end(attempt.id)
+    world.clock.pass_s(10)
+    assert world.settle(run_id) == "Completed"
+    assert world.plane.logs.size(f"{run_id}/{attempt.id}") == 150_000
 
 
 def test_a_queued_run_is_canceled_though_its_target_is_down(world: World) -> None:
