@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -126,6 +127,39 @@ def test_a_machine_that_is_lost_can_be_detached(home: Home, own_sshd: Sshd) -> N
     own_sshd.start()
     wait_until(lambda: not process.is_running())
     wait_until(lambda: cleared(own_sshd))
+
+
+@pytest.fixture
+def full_host(sshd: Sshd, tmp_path: Path) -> Iterator[Sshd]:
+    """A host with a disk of its own, which can be filled."""
+    host = Sshd(tmp_path / "second", "127.0.0.4", sshd.cache)
+    (host.folder / "authorized_keys").write_text((sshd.folder / "key.pub").read_text())
+    mount = ["mount", "-t", "tmpfs", "-o", "size=100m", "tmpfs", str(host.home)]
+    done = subprocess.run(mount, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"no small file system can be mounted here: {done.stderr.strip()}")
+    host.start()
+    yield host
+    host.drop()
+    host.stop()
+    subprocess.run(["umount", "--lazy", str(host.home)], check=True)
+
+
+@pytest.mark.ssh
+def test_runs_go_where_the_disk_is_not_full(home: Home, sshd: Sshd, full_host: Sshd) -> None:
+    cluster = idle_pool(home, sshd, full_host)
+    with suppress(OSError), (full_host.home / "rubbish").open("wb") as file:
+        while True:
+            file.write(b" " * 65536)
+    made = [home.submit(WHERE, compute_target="pool") for _ in range(3)]
+    for run in made:
+        run.wait_for_completion()
+        assert _log(run) == [str(sshd.home)]
+    wait_until(lambda: "unusable" in node_states(cluster))
+    cluster.refresh_state()
+    assert "No space left on device" in str(cluster.problem) or "full" in str(cluster.problem)
+    (full_host.home / "rubbish").unlink()
+    wait_until(lambda: node_states(cluster) == ["idle", "idle"])
 
 
 def refuse(sshd: Sshd) -> None:

@@ -22,7 +22,8 @@ def attempt_ended(connection: Connection, run: Row[Any], attempt: Any, now: date
     node = nodes.find(connection, attempt.node_id)
     if node is None:
         return
-    nodes.change(connection, node.id, {"idle_since": now})
+    started = {"tries": 0} if attempt.handle is not None else {}
+    nodes.change(connection, node.id, {"idle_since": now, **started})
     use = Use(node.target, node.id, attempt.created_at.timestamp(), now.timestamp(), node.price)
     costs.add(connection, run.workspace_id, node.target, run.id, _by_day(use))
 

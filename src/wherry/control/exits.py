@@ -33,6 +33,7 @@ def exit_record(fields: Mapping[str, Any]) -> ExitRecord:
         error=error_fields(fields.get("error")),
         lost=fields.get("lost") is True,
         unstarted=fields.get("unstarted") is True,
+        no_room=fields.get("no_room") is True and setup_error is not None,
         started_at=_moment(fields.get("started_at")),
         ended_at=_moment(fields.get("ended_at")),
         warnings=_sentences(fields.get("warnings")),

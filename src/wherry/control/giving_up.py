@@ -24,7 +24,7 @@ from . import attempt_tokens, costs
 from .compute_secrets import readable
 from .computes import finish_removal, get, remove, show
 from .exits import exit_record
-from .lost_machines import host_driver, sealed
+from .lost_machines import host_driver, reach, sealed
 from .plane import Plane
 from .settle import settle
 from .site_opening import secrets_of
@@ -116,7 +116,7 @@ def _node(connection: Connection, row: Row[Any], node_id: str) -> Row[Any]:
 def _answers(plane: Plane, config: Mapping[str, Any], secrets: Mapping[str, str]) -> bool:
     driver = host_driver(plane, config, secrets, plane.url)
     try:
-        driver.check()
+        reach(driver)
     except TargetUnavailableError:
         return False
     finally:

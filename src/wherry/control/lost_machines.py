@@ -53,7 +53,7 @@ class LostMachines:
     def _clear(self, row: Row[Any]) -> None:
         try:
             driver = self._driver(row)
-            driver.check()
+            reach(driver)
             for handle in row.handles:
                 driver.release(Handle(handle))
         except (TargetUnavailableError, sealing.UnsealError):
@@ -93,6 +93,15 @@ def host_driver(
     """Without ``server`` there is no way back: nobody there is to report anything."""
     made: Driver = registry.load("ssh")(Host.of(config, secrets), node_root(plane), server)
     return made
+
+
+def reach(driver: Driver) -> None:
+    """Whether it answers; one whose disk is full does."""
+    try:
+        driver.check()
+    except TargetUnavailableError as error:
+        if error.fields.get("cause") not in ("disk_full", "home"):
+            raise
 
 
 def sealed(plane: Plane, machine_id: str, secrets: Mapping[str, str]) -> str | None:

@@ -105,6 +105,7 @@ def facts(plane: Plane, attempt: Any, preemptions: int = 0) -> Facts:
         phase=Phase(attempt.phase),
         gone_for_s=plane.hearing.lasting_s(attempt.id, GONE) if gone else 0.0,
         silent_for_s=plane.hearing.silent_s(attempt.id),
+        elsewhere=attempt.node_id is not None,
     )
 
 

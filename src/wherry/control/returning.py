@@ -6,13 +6,13 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from wherry.core.autoscale import TRIES
-from wherry.core.errors import TargetUnavailableError
+from wherry.core.errors import TargetUnavailableError, WherryError
 from wherry.core.gang import UNUSABLE
 from wherry.core.text import clean
 from wherry.store import attempts, computes, nodes
 
 from .exits import exit_record
+from .node_refusals import count
 from .plane import Plane
 from .settle import settle
 from .target_lease import TargetLease
@@ -38,7 +38,7 @@ class Unsent:
 
     def put_back(self, attempt_id: str, error: TargetUnavailableError) -> bool:
         """Whether its run queues again, since it was surely not delivered."""
-        if not error.fields.get("unsent"):
+        if not error.fields.get("unsent") and not error.fields.get("refused"):
             self.discard(attempt_id)
         term = self._admitted.get(attempt_id)
         if term is None or term != self._lease.term:
@@ -49,8 +49,8 @@ class Unsent:
         return went
 
 
-def put_back(plane: Plane, attempt_id: str, error: TargetUnavailableError) -> bool:
-    """Whether it went back; its node, which did not take it, is unusable until it answers.
+def put_back(plane: Plane, attempt_id: str, error: WherryError) -> bool:
+    """Whether it went back. Its node is unusable when it has not answered, or refused too often.
 
     One of several nodes ends the others, whose commands wait for it; then all queue again.
     """
@@ -60,10 +60,17 @@ def put_back(plane: Plane, attempt_id: str, error: TargetUnavailableError) -> bo
             return False
         computes.find(connection, found.target, lock=True)
         attempt = attempts.get(connection, attempt_id)
+        refused = "unsent" not in error.fields
         if attempt.handle is not None or attempt.ended_at is not None:
             return False
-        _give_up(plane, connection, attempt, clean(error.message))
-        _set_aside(plane, connection, attempt, clean(error.message))
+        if refused and attempt.node_id is None:
+            return False  # there is no other: it is tried again here
+        node = nodes.find(connection, attempt.node_id) if attempt.node_id else None
+        reason = clean(error.message)
+        _give_up(plane, connection, attempt, reason)
+        if node is not None:
+            at_once = not refused or error.fields.get("cause") == "disk_full"
+            count(connection, node.id, reason, plane.now(), node.tries, at_once=at_once)
     plane.hint(attempt.target)
     return True
 
@@ -79,10 +86,3 @@ def _give_up(plane: Plane, connection: Connection, attempt: Any, reason: str) ->
     }
     attempts.change(connection, attempt.id, never)
     settle(plane, connection, attempts.get(connection, attempt.id), {})
-
-
-def _set_aside(plane: Plane, connection: Connection, attempt: Any, reason: str) -> None:
-    node = nodes.find(connection, attempt.node_id) if attempt.node_id else None
-    if node is not None and node.state == nodes.IDLE:
-        told = {"reason": reason, "idle_since": None, "tries": max(node.tries, TRIES)}
-        nodes.move(connection, node.id, nodes.UNUSABLE, plane.now(), **told)

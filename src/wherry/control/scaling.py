@@ -191,7 +191,8 @@ class Scaling:
         that is there again is of use.
         """
         now = time.monotonic()
-        every_s = _CHECK_EVERY_S if node.state == nodes.IDLE else _LOOK_AGAIN_S
+        again_s = _LOOK_AGAIN_S if node.tries <= TRIES else backoff_s(node.tries)
+        every_s = _CHECK_EVERY_S if node.state == nodes.IDLE else again_s
         if now - self._checked_at.setdefault(node.id, now) < every_s:
             return False
         self._checked_at[node.id] = now
@@ -210,7 +211,7 @@ class Scaling:
             told["tries"] = max(node.tries, TRIES)
             self._change_state(node, nodes.IDLE, nodes.UNUSABLE, told)
         else:
-            told = {"reason": "", "idle_since": self._plane.now(), "tries": 0}
+            told = {"reason": "", "idle_since": self._plane.now()}
             self._change_state(node, nodes.UNUSABLE, nodes.IDLE, told)
 
     def _change_state(
@@ -283,7 +284,8 @@ class Scaling:
             known = nodes.find(connection, node_id)
             if known is None or known.state != nodes.PREPARING:
                 return
-            tries = known.tries + 1
+            # With a host it is asked now and then, and need not be left alone for long.
+            tries = min(known.tries + 1, TRIES) if known.config else known.tries + 1
             state = nodes.UNUSABLE if tries >= TRIES else nodes.PREPARING
             reason = clean(error.message)
             nodes.move(connection, node_id, state, now, tries=tries, reason=reason)

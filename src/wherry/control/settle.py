@@ -21,7 +21,7 @@ from wherry.core.lifecycle import (
 from wherry.store import attempts, families, runs
 from wherry.store.runs import Change
 
-from . import costs
+from . import costs, node_refusals
 from .members import Members, facts
 from .plane import Plane
 
@@ -59,7 +59,7 @@ def settle(
         if decision.status.terminal or decision.status is Status.QUEUED:
             changes = {**changes, "ended_at": plane.now()}
             if attempt.node_id is not None:
-                costs.attempt_ended(connection, run, attempt, plane.now())
+                _free_node(plane, connection, run, known)
     if changes:
         attempts.change(connection, attempt.id, changes)
     return Settled(decision.status if decision else None, cancel_requested)
@@ -87,9 +87,17 @@ def _settle_members(
     for each in members.open(ended=over):
         attempts.change(connection, each.id, {"ended_at": plane.now()})
         if each.node_id is not None:
-            costs.attempt_ended(connection, run, each, plane.now())
+            _free_node(plane, connection, run, each)
     wanted = cancel_requested or attempt.stop_wanted_at is not None
     return Settled(decision.status if decision else None, wanted, others)
+
+
+def _free_node(plane: Plane, connection: Connection, run: Any, attempt: Any) -> None:
+    """It can be used by another, unless it was found to be full."""
+    costs.attempt_ended(connection, run, attempt, plane.now())
+    if attempt.exit and attempt.exit.get("no_room"):
+        reason, now = str(attempt.exit["setup_error"]), plane.now()
+        node_refusals.count(connection, attempt.node_id, reason, now, 0, at_once=True)
 
 
 def _decide(run: Any, members: Members, cancel_requested: bool) -> Decision | None:

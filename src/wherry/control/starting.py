@@ -19,7 +19,7 @@ from .admission import Admitted
 from .clearing import Clearing
 from .exits import exit_record
 from .plane import Plane
-from .returning import Unsent
+from .returning import Unsent, put_back
 from .settle import finish, settle
 from .standby import Standby
 from .troubles import Troubles
@@ -74,7 +74,8 @@ class Starting:
             handle = self._driver.submit(self._request(run, attempt_id, place))
         except LaunchRefusedError as error:
             self._unsent.discard(attempt_id)
-            self._refused(run.id, attempt_id, error)
+            if not (error.fields.get("node") and put_back(self._plane, attempt_id, error)):
+                self._refused(run.id, attempt_id, error)
         except TargetUnavailableError as error:
             if not self._unsent.put_back(attempt_id, error):
                 with self._plane.write() as connection:

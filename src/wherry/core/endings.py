@@ -69,7 +69,9 @@ def _sentence(
     if reason is Reason.PREEMPTED:
         return f"{detail}; it starts again with what it has saved"
     if reason is Reason.NODE_UNUSABLE:
-        return f"{detail}; nothing of it was executed, and it waits for another start"
+        full = exit.setup_error if exit is not None else None
+        told = f"its node could not start it ({full})" if full else detail
+        return f"{told}; nothing of it was executed, and it waits for another start"
     if reason is Reason.CLIENT_LOST:
         return "the program that logged this run was not heard of again"
     return detail or "failed"

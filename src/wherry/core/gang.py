@@ -52,6 +52,8 @@ class Member:
         exit = self.facts.exit
         if exit is None or exit.unstarted:
             return exit is not None and self.facts.stage in (None, Stage.PREPARING)
+        if exit.setup_error is not None:
+            return True
         killed = exit.signal is not None or exit.exit_code is not None
         return exit.canceled and exit.started_at is None and not killed
 
@@ -143,7 +145,8 @@ def _end(members: Sequence[Member], cause: Optional[Member]) -> Facts:
         warnings=_warnings(members),
     )
     if cause is not None and all(each.unexecuted for each in members):
-        return Facts(Stage.PREPARING, whole, Phase.EXITED, number=cause.facts.number)
+        number, elsewhere = cause.facts.number, cause.facts.elsewhere
+        return Facts(Stage.PREPARING, whole, Phase.EXITED, number=number, elsewhere=elsewhere)
     return Facts(Stage.FINALIZING, replace(whole, unstarted=False), Phase.EXITED)
 
 

@@ -116,6 +116,7 @@ class ExitRecord:
 
     ``lost``: the runner was killed, and one that came after it did not see how the command ended.
     ``unstarted``: that one saw besides that the command had not been started, nor ever will be.
+    ``no_room``: the disk of the node was full before the command could be started.
     ``warnings``: sentences on what the run left and could not be kept.
     """
 
@@ -128,6 +129,7 @@ class ExitRecord:
     error: Optional[Mapping[str, Any]] = None
     lost: bool = False
     unstarted: bool = False
+    no_room: bool = False
     started_at: Optional[float] = None
     ended_at: Optional[float] = None
     warnings: Sequence[str] = ()
@@ -148,7 +150,10 @@ class Observation:
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything known about the current attempt, the run's ``number``-th, at one moment."""
+    """Everything known about the current attempt, the run's ``number``-th, at one moment.
+
+    ``elsewhere``: its target has more than one machine, and another may do better.
+    """
 
     stage: Optional[Stage] = None
     exit: Optional[ExitRecord] = None
@@ -156,6 +161,7 @@ class Facts:
     gone_for_s: float = 0.0
     silent_for_s: float = 0.0
     number: int = 1
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True)
@@ -213,6 +219,9 @@ def _wanted(status: Status, facts: Facts, cancel_requested: bool) -> Optional[De
         if facts.exit.lost and cancel_requested:
             return Decision(Status.CANCELED, Reason.CANCELED)
         end = verdict(facts.exit)
+        if facts.exit.no_room and facts.elsewhere and facts.number < MOST_ATTEMPTS:
+            again = Status.CANCELED if cancel_requested else Status.QUEUED
+            return Decision(again, Reason.CANCELED if cancel_requested else Reason.NODE_UNUSABLE)
         if end.reason is Reason.RUNNER_LOST and _to_be_tried_again(facts):
             return Decision(Status.QUEUED, Reason.RUNNER_LOST)
         return end

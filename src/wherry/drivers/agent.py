@@ -35,6 +35,7 @@ from .streams import Streams
 _AT_ONCE = 16
 _LAST_WORDS_S = 10.0
 _UNUSED_FOR_S = 30 * 86400
+LEAST_FREE = 64 << 20
 
 Answer = Tuple[Mapping[str, Any], bytes]
 
@@ -165,6 +166,7 @@ class Agent:
 
 
 def _check(agent: Agent, request: Mapping[str, Any], _data: bytes) -> Answer:
+    _refuse_without_room(Path(os.path.expanduser(str(request["root"]))))
     health = agent.driver(request).check()
     nodes = [
         {"name": node.name, "resources": node.resources.__dict__, "gpus": list(node.gpus)}
@@ -322,6 +324,17 @@ def _write_trouble(root: Path) -> Optional[str]:
     except OSError as error:
         return f"{root} cannot be written: {error.strerror}"
     return None
+
+
+def _refuse_without_room(root: Path) -> None:
+    """Nothing could be started: better said before somebody tries."""
+    trouble = _write_trouble(root)
+    free = shutil.disk_usage(_there(root)).free
+    if trouble is None and free < LEAST_FREE:
+        trouble = f"the disk with {root} is full: {free >> 20} MiB are free"
+    if trouble is not None:
+        cause = "disk_full" if free < LEAST_FREE else "home"
+        raise TargetUnavailableError(trouble, hint="make room there", cause=cause)
 
 
 def _there(path: Path) -> Path:

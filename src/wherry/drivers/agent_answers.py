@@ -81,9 +81,18 @@ def error(place: Place, problem: Any) -> WherryError:
     fields = problem if isinstance(problem, Mapping) else {}
     told = clean(str(fields.get("detail") or "it does not say what is wrong"), _LONGEST)
     hint = clean(str(fields["hint"]), _LONGEST) if fields.get("hint") else None
+    more = _known_fields(fields.get("fields"))
     if fields.get("code") == LaunchRefusedError.code:
-        return LaunchRefusedError(told, hint=hint)
-    return TargetUnavailableError(f"{place}: {told}", hint=hint)
+        return LaunchRefusedError(told, hint=hint, **more)
+    return TargetUnavailableError(f"{place}: {told}", hint=hint, **more)
+
+
+def _known_fields(given: Any) -> dict[str, Any]:
+    """That it has not started something, and why: nobody but the agent can know."""
+    said = given if isinstance(given, Mapping) else {}
+    found: dict[str, Any] = {name: True for name in ("refused", "node") if said.get(name) is True}
+    cause = said.get("cause")
+    return {**found, "cause": cause} if cause in ("disk_full", "home", "start") else found
 
 
 def _observation(fields: Mapping[str, Any]) -> Observation:

@@ -74,7 +74,9 @@ class Driver(Protocol):
         Called once, and again after a crash of the caller: the second call adopts what the first
         one started and returns the same handle, also when the attempt has ended since. Raises
         ``LaunchRefusedError`` when the backend said no; nothing is left behind then. An outage
-        before anything was sent is raised as ``unsent``: the attempt may be started elsewhere.
+        before anything was sent is raised as ``unsent``: the attempt may be started elsewhere. So
+        it may where the error has ``refused`` (or, of a refusal, ``node``) among its fields: the
+        node could not start it, and nothing is left of it there.
         """
         ...
 

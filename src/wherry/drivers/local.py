@@ -37,6 +37,7 @@ _LOG_TAIL = 2000
 _RESCUES = 3
 _MEASURED_FOR_S = 10.0
 _REFUSALS = {errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.E2BIG}
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _NO_FILE = (FileNotFoundError, NotADirectoryError, IsADirectoryError, io.UnsupportedOperation)
 _KEPT_SETTINGS = {"WHERRY_CACHE", "WHERRY_HOME"}
 
@@ -94,6 +95,8 @@ class LocalDriver:
             raise TargetUnavailableError(
                 f"an attempt cannot be started in {self._root}: {error}",
                 hint="look for a full disk, missing permissions or too many processes",
+                cause="disk_full" if error.errno in _FULL else "start",
+                refused=True,
             ) from None
         return handle_of(launch.attempt_id)
 
@@ -337,7 +340,7 @@ def _spawn(argv: list[str], launch: Launch, folder: Path) -> int:
     ]
     program = shutil.which(argv[0])
     if program is None:
-        raise LaunchRefusedError(f"there is no program {argv[0]} on this machine")
+        raise LaunchRefusedError(f"there is no program {argv[0]} on this machine", node=True)
     try:
         return os.posix_spawn(
             program,
@@ -350,7 +353,8 @@ def _spawn(argv: list[str], launch: Launch, folder: Path) -> int:
     except OSError as error:
         if error.errno in _REFUSALS:
             raise LaunchRefusedError(
-                f"{argv[0]} cannot be started on this machine: {error.strerror}"
+                f"{argv[0]} cannot be started on this machine: {error.strerror}",
+                node=error.errno != errno.E2BIG,
             ) from None
         raise
 

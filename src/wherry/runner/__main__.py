@@ -379,6 +379,9 @@ def _shipper(manifest: Dict[str, Any], **options: Any) -> Shipper:
     )
 
 
+_NO_ROOM = ("No space left on device", "Disk quota exceeded")
+
+
 def _without_start(error: Exception) -> Dict[str, Any]:
     """The record of a command that never was."""
     canceled = isinstance(error, CanceledError)
@@ -389,6 +392,7 @@ def _without_start(error: Exception) -> Dict[str, Any]:
         "timed_out": False,
         "out_of_memory": False,
         "setup_error": None if canceled else str(error),
+        "no_room": not canceled and any(words in str(error) for words in _NO_ROOM),
         "error": None if canceled else {"message": str(error)},
         "lost": False,
         "unstarted": False,

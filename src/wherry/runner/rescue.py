@@ -45,6 +45,7 @@ def outlive(folder: Folder, manifest: Mapping[str, Any], signals: Signals) -> Di
         "error": {"message": RESTARTED} if folder.restarted() else None,
         "lost": True,
         "unstarted": not began,
+        "no_room": False,
         "warnings": [],
         "started_at": started_at if began else None,
         "ended_at": time.time(),

@@ -53,6 +53,7 @@ def conclude(
         "error": None,
         "lost": False,
         "unstarted": False,
+        "no_room": False,
         "warnings": [],
     }
     if canceled or (code == 0 and not timed_out):

@@ -11,7 +11,8 @@ from tests.unit.control.cluster_world import ClusterWorld
 from tests.unit.control.test_clusters import states
 from tests.unit.control.test_reconciler import Clock, clock
 from wherry.control import runs
-from wherry.core.errors import TargetUnavailableError
+from wherry.control.reports import report
+from wherry.core.errors import LaunchRefusedError, TargetUnavailableError, WherryError
 from wherry.drivers.base import Handle, Launch, unsent
 from wherry.store import runs as run_rows
 
@@ -21,12 +22,16 @@ DEAD = "m1 does not answer"
 
 
 class Hosts:
-    """Which nodes of the world cannot be reached; with ``doubt``, a request may have got there."""
+    """Which nodes of the world cannot be reached; with ``doubt``, a request may have got there.
+
+    ``refusal`` is what they say instead.
+    """
 
     def __init__(self, world: ClusterWorld, monkeypatch: pytest.MonkeyPatch) -> None:
         self.world = world
         self.dead: set[str] = set()
         self.doubt = False
+        self.refusal: WherryError | None = None
         kind = type(world.driver)
         submit, check = kind.submit, kind.check
         monkeypatch.setattr(kind, "reach", lambda *_: None, raising=False)
@@ -36,13 +41,15 @@ class Hosts:
 
     def _submit(self, submit: Any, driver: Any, launch: Launch) -> Handle:
         if launch.node in self.dead:
+            if self.refusal is not None:
+                raise self.refusal
             error = TargetUnavailableError(DEAD)
             raise error if self.doubt else unsent(error)
         handle: Handle = submit(driver, launch)
         return handle
 
     def _check(self, check: Any, driver: Any) -> Any:
-        if self.dead:
+        if self.dead and self.refusal is None:
             raise TargetUnavailableError(DEAD)
         return check(driver)
 
@@ -175,3 +182,84 @@ def test_one_that_is_canceled_meanwhile_is_canceled(world: ClusterWorld, hosts: 
     hosts.dead = set()
     world.watch(60)
     assert world.status(run_id) == "Canceled"
+
+
+REFUSALS = [
+    TargetUnavailableError("too many processes", cause="start", refused=True),
+    LaunchRefusedError("there is no program python3", node=True),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=["trouble", "refusal"])
+def test_a_node_that_refuses_three_times_is_unusable_and_its_run_goes_elsewhere(
+    world: ClusterWorld, hosts: Hosts, refusal: WherryError
+) -> None:
+    node = kill_first(hosts)
+    hosts.refusal = refusal
+    run_id = world.submit()
+    for _ in range(8):
+        world.tick(1)
+    assert states(world) == ["running", "unusable"]
+    assert refusal.message in world.show()["problem"]
+    assert world.attempts(run_id)[-1].node_id != node.id
+    assert [each.node_id for each in world.attempts(run_id)].count(node.id) == 3
+    world.finish(run_id)
+    assert world.settle(run_id) == "Completed"
+
+
+def test_a_node_whose_disk_is_full_is_unusable_at_once(world: ClusterWorld, hosts: Hosts) -> None:
+    node = kill_first(hosts)
+    hosts.refusal = TargetUnavailableError("no space left", cause="disk_full", refused=True)
+    run_id = world.submit()
+    world.tick(1)
+    world.tick(1)
+    assert states(world) == ["running", "unusable"]
+    assert [each.node_id == node.id for each in world.attempts(run_id)] == [True, False]
+
+
+def test_what_a_run_is_refused_for_itself_fails_it(world: ClusterWorld, hosts: Hosts) -> None:
+    kill_first(hosts)
+    hosts.refusal = LaunchRefusedError("its arguments are too long", node=False)
+    run_id = world.submit()
+    world.tick(1)
+    assert world.status(run_id) == "Failed"
+    assert "unusable" not in states(world)
+
+
+FULL = {"setup_error": "the snapshot cannot be unpacked: No space left on device", "no_room": True}
+
+
+def test_a_run_for_which_the_disk_is_too_full_goes_elsewhere(world: ClusterWorld) -> None:
+    run_id = world.submit()
+    world.tick(1)
+    [first] = world.attempts(run_id)
+    report(world.plane, first.id, {"stage": "preparing"})
+    report(world.plane, first.id, {"exit": FULL})
+    assert world.status(run_id) == "Queued"
+    assert "No space left on device" in world.show()["problem"]
+    world.tick(1)
+    second = world.attempts(run_id)[-1]
+    assert second.node_id != first.node_id
+    world.finish(run_id)
+    assert world.settle(run_id) == "Completed"
+
+
+def test_a_run_that_fits_on_no_disk_fails_in_the_end(world: ClusterWorld) -> None:
+    run_id = world.submit()
+    for _ in range(20):
+        world.tick(20)
+        if world.status(run_id) == "Starting":
+            report(world.plane, world.attempts(run_id)[-1].id, {"exit": FULL})
+    assert world.status(run_id) == "Failed"
+    assert "No space left on device" in runs.show(world.plane, run_id).message
+    assert len(world.attempts(run_id)) == 3
+
+
+def test_one_of_two_nodes_whose_disk_is_full_sends_both_back(world: ClusterWorld) -> None:
+    run_id = world.submit(node_count=2)
+    world.tick(1)
+    first, second = world.attempts(run_id)
+    report(world.plane, first.id, {"exit": FULL})
+    report(world.plane, second.id, {"exit": {"canceled": True}})
+    assert world.status(run_id) == "Queued"
+    assert states(world) == ["idle", "unusable"]
