@@ -123,7 +123,9 @@ def remove(plane: Plane, name: str) -> None:
 def _forgive(plane: Plane, name: str, config: Mapping[str, Any]) -> None:
     """What was wrong with its hosts may be right now: none is left alone any longer."""
     sightings.forgive(plane.sightings, name)
-    agent_lines.lines.wake(*(Host(host["address"], host["port"]) for host in config["hosts"]))
+    agent_lines.lines.wake(
+        *(Host(host["address"], host["port"]) for host in config.get("hosts", ()))
+    )
 
 
 def _sealed(plane: Plane, name: str, secrets: Mapping[str, str]) -> str | None:

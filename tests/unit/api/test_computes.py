@@ -226,6 +226,14 @@ def test_a_pool_of_hosts_is_a_site(client: TestClient) -> None:
     assert client.get("/api/v1/sites/lab").status_code == 404
 
 
+def test_a_site_of_another_kind_has_no_hosts(client: TestClient) -> None:
+    boxes = {"kind": "container", "config": {}}
+    assert client.put("/api/v1/sites/boxes", json=boxes).status_code == 201
+    changed = client.patch("/api/v1/sites/boxes", json={"config": {"cores": 1}})
+    assert changed.status_code == 200, changed.text
+    assert changed.json()["hosts"] == []
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [
