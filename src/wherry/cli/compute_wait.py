@@ -25,6 +25,8 @@ def ready(session: Session, record: Dict[str, Any]) -> Dict[str, Any]:
             pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
             record = session.client.get(compute_path(session, name))
     _check(record)
+    if _usable(record) < _least(record):
+        session.say(f"{name} has {record['problem']}")
     return record
 
 
@@ -50,7 +52,13 @@ def _is_ready(record: Mapping[str, Any]) -> bool:
     status = record.get("status")
     if not status or record.get("state") == "Stopped":
         return True
-    return bool(status.get("errors")) or _usable(record) >= _least(record)
+    return bool(status.get("errors")) or _usable(record) >= _least(record) or _is_stuck(record)
+
+
+def _is_stuck(record: Mapping[str, Any]) -> bool:
+    """Whether no more nodes come for now, for a reason that is known."""
+    counts = (record.get("status") or {}).get("node_state_counts") or {}
+    return bool(record.get("problem")) and not counts.get("preparing")
 
 
 def _check(record: Mapping[str, Any]) -> None:

@@ -95,6 +95,7 @@ def create(
     hosts:
       - node1.lab
       - {address: node2.lab, port: 2222, cores: 16, memory: 64GB, gpus: 2}
+      - {address: node3.lab, username: root, key: ~/.ssh/root}
 
     Without --key and --password the server uses its own SSH agent and ~/.ssh. A file for
     containers says kind: container, and may have engine, image, cores, memory, gpus, volumes,

@@ -16,6 +16,7 @@ _ENGINE_FIELDS = (
     "network",
 )  # fmt: skip
 _FIELDS = ("name", "kind", "hosts", "username", "port", "jump", "python", "key", "price_per_hour")
+_SECRETS = ("key", "password", "passphrase")
 
 
 class Site(NamedTuple):
@@ -59,8 +60,8 @@ def read(
         )
     common = {key: fields[key] for key in _FIELDS[3:] if key != "key" and fields.get(key)}
     body: Dict[str, Any] = {"kind": str(fields.get("kind") or "ssh")}
-    body["config"] = {**common, "hosts": listed}
-    body["secrets"] = {**_key(fields, path), **secrets}
+    body["config"] = {**common, "hosts": [_without_secrets(each) for each in listed]}
+    body["secrets"] = {**_key(fields, path), **_of_hosts(listed, fields, path), **secrets}
     return Site(called, body)
 
 
@@ -109,6 +110,28 @@ def _listed(fields: Mapping[str, Any], where: str) -> List[Any]:
             f"{where}: hosts is {hosts!r}, which is no list", hint="such as hosts: [node1.lab]"
         )
     return [host(each) if isinstance(each, str) else each for each in hosts]
+
+
+def _without_secrets(host: Any) -> Any:
+    if not isinstance(host, dict):
+        return host  # the server says what a host is
+    return {name: value for name, value in host.items() if name not in _SECRETS}
+
+
+def _of_hosts(
+    hosts: Sequence[Any], fields: Mapping[str, Any], path: Optional[str]
+) -> Dict[str, str]:
+    """What single hosts are logged in to with, each called as the server calls it."""
+    from ..core.compute_configs import secret_of
+
+    found = {}
+    for host in hosts:
+        if isinstance(host, dict) and host.get("address"):
+            place = {"address": host["address"], "port": host.get("port") or fields.get("port", 22)}
+            own = {name: str(host[name]) for name in _SECRETS[1:] if host.get(name)}
+            for name, value in {**_key(host, path), **own}.items():
+                found[secret_of(place, name)] = value
+    return found
 
 
 def _key(fields: Mapping[str, Any], path: Optional[str]) -> Dict[str, str]:

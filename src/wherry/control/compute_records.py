@@ -108,12 +108,12 @@ def _offer(plane: Plane, connection: Connection, row: Row[Any]) -> tuple[str, li
     if location and is_region(location):
         told.append(f"location {location!r} is a region of Azure: its nodes are on this machine")
     try:
-        offered = open_site(plane, site_name(location)).sizes()
-        size, notice = nearest(row.config["vm_size"], offered)
+        site = open_site(plane, site_name(location))
+        size, notice = nearest(row.config["vm_size"], site.sizes())
+        more = [notice, beyond(connection, row, site, size)]
     except WherryError:
         return "", told  # the target's problem says more
-    whole = max(offered, key=lambda each: each.cpu)
-    return size.name, [*told, *filter(None, [notice, beyond(connection, row, size, whole)])]
+    return size.name, [*told, *filter(None, more)]
 
 
 def _status(

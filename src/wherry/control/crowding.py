@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row
 from wherry.core.compute_configs import SSH, site_name
 from wherry.core.targets import LOCAL, name_of, workspace_of
 from wherry.core.vm_sizes import Size
+from wherry.drivers.sites import Site
 from wherry.store import sites
 
 _NAMED = 3
@@ -25,18 +26,20 @@ def crowded(connection: Connection, row: Row[Any]) -> str:
     return f"its site has no room for more: {', '.join(named)} there"
 
 
-def beyond(connection: Connection, row: Row[Any], size: Size, whole: Size) -> str:
+def beyond(connection: Connection, row: Row[Any], site: Site, size: Size) -> str:
     """A notice where a cluster may have more nodes than its site could ever give."""
-    site, most = site_name(row.config["location"]), row.config["max_nodes"]
-    if site == LOCAL:
-        room = int(whole.cpu // size.cpu) if size.cpu else most
+    name, most = site_name(row.config["location"]), row.config["max_nodes"]
+    if name == LOCAL:
+        whole = max(each.cpu for each in site.sizes())
+        room = int(whole // size.cpu) if size.cpu else most
         has = f"this machine has room for {_nodes(room)} of size {size.name} at a time"
     else:
-        known = sites.find(connection, site)
+        known = sites.find(connection, name)
         if known is None or known.kind != SSH:
             return ""
-        room = len(known.config["hosts"])
-        has = f"site {site!r} has {room} host{'' if room == 1 else 's'}"
+        taken = [node for node in sites.nodes_at(connection, name) if node.size == size.name]
+        room = site.room(size) + len(taken)
+        has = f"site {name!r} has {room} host{'' if room == 1 else 's'} of size {size.name}"
     return f"{has}, fewer than max_nodes, {most}" if room < most else ""
 
 

@@ -73,7 +73,7 @@ def put(plane: Plane, name: str, fields: Mapping[str, Any]) -> tuple[dict[str, A
         )
     kind = fields["kind"]
     config = parse_site(kind, fields["config"])
-    secrets = parse_secrets(fields.get("secrets"))
+    secrets = parse_secrets(fields.get("secrets"), config.get("hosts") or ())
     now = plane.now()
     kept = {"kind": kind, "config": config, "secrets": _sealed(plane, name, secrets)}
     try:
@@ -100,7 +100,8 @@ def change(plane: Plane, name: str, fields: Mapping[str, Any]) -> dict[str, Any]
         config = _fitted(connection, row, row.kind, config)
         changes: dict[str, Any] = {"config": config, "modified_at": plane.now()}
         if fields.get("secrets"):
-            secrets = {**secrets_of(plane, row), **parse_secrets(fields["secrets"])}
+            given = parse_secrets(fields["secrets"], config.get("hosts") or ())
+            secrets = {**secrets_of(plane, row), **given}
             changes["secrets"] = _sealed(plane, name, secrets)
         sites.change(connection, name, changes)
     _forgive(plane, name, config)

@@ -263,11 +263,27 @@ def parse_compute(kind: str, fields: Mapping[str, Any]) -> Dict[str, Any]:
     return MachineConfig.parse(fields).to_dict()
 
 
-def parse_secrets(fields: Optional[Mapping[str, Any]]) -> Dict[str, str]:
-    """Those that were given."""
-    _known("secrets", fields or {}, SECRETS)
-    found = {name: _text(name, value) for name, value in (fields or {}).items()}
+def parse_secrets(
+    fields: Optional[Mapping[str, Any]], hosts: Sequence[Mapping[str, Any]] = ()
+) -> Dict[str, str]:
+    """Those that were given; a host of a pool may have its own besides those of all."""
+    given = fields or {}
+    own = {secret_of(host, name) for host in hosts for name in SECRETS}
+    _known("secrets", {name: "" for name in given if name not in own}, SECRETS)
+    found = {name: _text(name.partition("@")[0], value) for name, value in given.items()}
     return {name: value for name, value in found.items() if value}
+
+
+def secret_of(host: Mapping[str, Any], name: str) -> str:
+    """What a secret of one host of a pool is called: ``password@node1.lab:22``."""
+    return f"{name}@{host['address']}:{host['port']}"
+
+
+def secrets_for(host: Mapping[str, Any], secrets: Mapping[str, str]) -> Dict[str, str]:
+    """Those of a host of its own, or else those that are for all hosts of its pool."""
+    own = {name: secrets.get(secret_of(host, name), "") for name in SECRETS}
+    common = {name: secrets.get(name, "") for name in SECRETS}
+    return own if any(own.values()) else common
 
 
 def is_region(location: str) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from wherry.core.compute_configs import secrets_for
 from wherry.core.errors import UserErrorException
 
 DEFAULT_PORT = 22
@@ -36,13 +37,15 @@ class Host:
     @classmethod
     def of(cls, config: Mapping[str, Any], secrets: Mapping[str, Any]) -> Host:
         """From what is stored of a compute target or of a host in a pool."""
+        port = _port(config.get("port"))
+        secrets = secrets_for({"address": config.get("address"), "port": port}, secrets)
         host = cls(
             address=str(config.get("address") or ""),
-            port=_port(config.get("port")),
+            port=port,
             user=str(config.get("username") or config.get("user") or ""),
-            password=str(secrets.get("password") or ""),
-            private_key=str(secrets.get("private_key") or ""),
-            passphrase=str(secrets.get("passphrase") or ""),
+            password=secrets["password"],
+            private_key=secrets["private_key"],
+            passphrase=secrets["passphrase"],
             host_key=str(config.get("host_key") or ""),
             jump=str(config.get("jump") or ""),
             jump_host_keys=tuple(config.get("jump_host_keys") or ()),

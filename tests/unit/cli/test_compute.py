@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from wherry.cli import candidates, compute_ssh
+from wherry.cli import candidates, compute_ssh, compute_wait
 from wherry.cli.compute_file import split_host
 from wherry.cli.ending import Usage
 from wherry.cli.session import Session
@@ -287,6 +287,54 @@ def test_a_site(
     wherry("compute", "delete", "lab-cpu", "--yes", "-q")
     assert wherry("site", "delete", "lab", "--yes").code == 0
     assert wherry("site", "show", "lab").code == 1
+
+
+def test_hosts_of_a_site_may_be_logged_in_to_with_secrets_of_their_own(
+    wherry: Wherry, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "key").write_text(KEY)
+    (folder / "site.yml").write_text(
+        "name: lab\nport: 2222\nhosts:\n  - a.lab\n"
+        "  - {address: b.lab, username: you, password: geheim}\n"
+        "  - {address: c.lab, port: 22, key: key, passphrase: sesame}\n"
+    )
+    sent = bodies(client, monkeypatch)
+    made = wherry("site", "create", "-f", "site.yml", "-o", "json")
+    assert made.code == 0, made.err
+    assert sent[-1]["secrets"] == {
+        "password@b.lab:2222": "geheim",
+        "private_key@c.lab:22": KEY,
+        "passphrase@c.lab:22": "sesame",
+    }
+    assert "geheim" not in made.out
+
+
+def test_a_cluster_that_may_have_more_nodes_than_its_site_says_so(
+    wherry: Wherry, folder: Path
+) -> None:
+    (folder / "site.yml").write_text("name: lab\nhosts: [a, b, {address: c, cores: 16}]\n")
+    wherry("site", "create", "-f", "site.yml", "-q")
+    made = wherry("compute", "create", "lab-cpu", "--location", "lab", "--max-instances", "3")
+    assert "site 'lab' has 2 hosts of size cpu1, fewer than max_nodes, 3" in made.err
+    fits = wherry("compute", "create", "lab-two", "--location", "lab", "--max-instances", "2")
+    assert "fewer than" not in fits.err
+    many = wherry("compute", "create", "many", "--max-instances", "5000")
+    assert "at a time, fewer than max_nodes, 5000" in many.err
+
+
+@pytest.mark.parametrize(
+    ("problem", "preparing", "over"),
+    [("no room", 0, True), ("no room", 1, False), (None, 0, False)],
+)
+def test_nobody_waits_for_nodes_that_do_not_come(
+    problem: str | None, preparing: int, over: bool
+) -> None:
+    status = {
+        "node_state_counts": {"idle": 1, "preparing": preparing},
+        "scale_settings": {"min_nodes": 2},
+    }
+    record = {"provisioning_state": "Succeeded", "status": status, "problem": problem}
+    assert compute_wait._is_ready(record) is over
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from wherry.core.compute_configs import ClusterConfig, HostConfig, MachineConfig, PoolConfig
+from wherry.core.compute_configs import (
+    ClusterConfig,
+    HostConfig,
+    MachineConfig,
+    PoolConfig,
+    parse_secrets,
+    secrets_for,
+)
 from wherry.core.errors import UserErrorException
 from wherry.core.sizes import parse_bytes
 
@@ -150,3 +157,17 @@ def test_sizes_are_those_of_machines() -> None:
     for size in (-5, 10**30, True):
         with pytest.raises(UserErrorException):
             parse_bytes(size)
+
+
+def test_a_host_of_a_pool_has_its_own_secrets_or_those_of_all() -> None:
+    hosts = [{"address": "a.lab", "port": 22}, {"address": "b.lab", "port": 2222}]
+    given = {"private_key": "k", "passphrase": "p", "password@b.lab:2222": " geheim "}
+    secrets = parse_secrets(given, hosts)
+    assert secrets == given
+    assert secrets_for(hosts[0], secrets) == {"private_key": "k", "passphrase": "p", "password": ""}
+    own = {"private_key": "", "passphrase": "", "password": " geheim "}
+    assert secrets_for(hosts[1], secrets) == own
+    with pytest.raises(UserErrorException, match=r"no field 'password@c\.lab:22'"):
+        parse_secrets({"password@c.lab:22": "x"}, hosts)
+    with pytest.raises(UserErrorException, match=r"no field 'password@a\.lab:22'"):
+        parse_secrets({"password@a.lab:22": "x"})
