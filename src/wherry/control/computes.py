@@ -24,7 +24,7 @@ from wherry.core.errors import (
 )
 from wherry.core.ids import new_uuid
 from wherry.core.lifecycle import CANCEL_REQUESTED, TERMINAL, Status
-from wherry.core.nearest import suggest
+from wherry.core.nearest import listed, suggest
 from wherry.core.records import Page, Workspace
 from wherry.core.targets import LOCAL, check_compute_name, key
 from wherry.core.vm_sizes import nearest
@@ -72,7 +72,7 @@ def missing(connection: Connection, workspace: Workspace, name: str) -> NotFound
     known = [LOCAL, *(row.name for row in computes.of_workspace(connection, workspace))]
     return NotFoundError(
         f"workspace {workspace.name!r} has no compute target {name!r}{suggest(name, known)}",
-        hint=f"the targets are: {', '.join(known)}",
+        hint=f"the targets are: {listed(known)}",
     )
 
 
@@ -89,6 +89,8 @@ def put(
     try:
         with plane.write() as connection:
             workspace = workspaces.get(connection, workspace_name)
+            if kind == CLUSTER:
+                _site(connection, config, lock=True)  # it cannot go before this is written
             known = computes.find(connection, key(workspace.name, name), lock=True)
             if known is not None and known.provisioning_state == FAILED:
                 changes = _anew(plane, known.target, made, secrets)
@@ -304,18 +306,25 @@ def _check_site(plane: Plane, kind: str, config: Mapping[str, Any]) -> None:
     """Refuse a place or a size that there is not."""
     if kind != CLUSTER:
         return
-    name = site_name(config["location"])
-    try:
-        sites.show(plane, name)
-    except NotFoundError as error:
-        raise UserErrorException(
-            f"location is {config['location']!r}: {error.message}", hint=error.hint
-        ) from None
+    with plane.database.read() as connection:
+        name = _site(connection, config)
     try:
         offered = open_site(plane, name).sizes()
     except TargetUnavailableError:
         return  # told on the target
     nearest(config["vm_size"], offered)
+
+
+def _site(connection: Connection, config: Mapping[str, Any], *, lock: bool = False) -> str:
+    """The name of the site that a cluster is at."""
+    name = site_name(config["location"])
+    try:
+        sites.get(connection, name, lock=lock)
+    except NotFoundError as error:
+        raise UserErrorException(
+            f"location is {config['location']!r}: {error.message}", hint=error.hint
+        ) from None
+    return name
 
 
 def _check_fixed(row: Row[Any], config: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from wherry.core.compute_configs import (
 )
 from wherry.core.errors import ConflictError, NotFoundError, UserErrorException
 from wherry.core.ids import check_name
-from wherry.core.nearest import suggest
+from wherry.core.nearest import listed, suggest
 from wherry.core.records import iso
 from wherry.core.targets import LOCAL, name_of
 from wherry.drivers import agent_lines
@@ -57,7 +57,7 @@ def get(connection: Connection, name: str, *, lock: bool = False) -> Row[Any] | 
         known = [LOCAL, *(each.name for each in sites.every(connection))]
         raise NotFoundError(
             f"there is no site {name!r}{suggest(name, known)}",
-            hint=f"the sites are: {', '.join(known)}",
+            hint=f"the sites are: {listed(known)}",
         )
     return row
 

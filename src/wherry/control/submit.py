@@ -17,7 +17,7 @@ from wherry.core.errors import (
 )
 from wherry.core.ids import check_name, check_run_id, new_run_id, new_uuid
 from wherry.core.lifecycle import Status
-from wherry.core.nearest import suggest
+from wherry.core.nearest import listed, suggest
 from wherry.core.placement import Placement
 from wherry.core.records import Run, Workspace
 from wherry.core.specs import RunSpec
@@ -190,7 +190,7 @@ def _compute(plane: Plane, workspace_name: str, name: str) -> Any:
     if row is None:
         raise ComputeTargetException(
             f"there is no compute target {name!r}{suggest(name, known)}",
-            hint=f"the targets are: {', '.join(sorted(known))}",
+            hint=f"the targets are: {listed(sorted(known))}",
         )
     return row
 

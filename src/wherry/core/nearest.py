@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable, List
+from typing import Iterable, List, Sequence
 
 _LONGEST = 300
 
@@ -16,6 +16,11 @@ def nearest(name: str, known: Iterable[str], most: int = 1) -> List[str]:
     from difflib import get_close_matches  # only those who err pay for it
 
     return get_close_matches(name[:_LONGEST], list(dict.fromkeys(known)), most)
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """What there is, as far as anyone would read it."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if names[most:] else "")
 
 
 def did_you_mean(names: List[str]) -> str:

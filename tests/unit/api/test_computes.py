@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 
 from tests.planes import TOKEN, add_snapshot, make_plane, run_fields
 from wherry.api.app import create_app
+from wherry.control import computes
 from wherry.control.plane import Plane
 from wherry.control.submit import submit
 from wherry.drivers.memory import MemoryDriver
@@ -249,3 +250,29 @@ def test_a_site_that_cannot_be_is_refused(
 ) -> None:
     assert client.put("/api/v1/sites/lab", json=body).status_code == status
     assert client.put("/api/v1/sites/local", json=POOL).status_code == 409
+
+
+def test_no_cluster_is_made_at_a_site_that_goes_meanwhile(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.put("/api/v1/sites/lab", json=POOL)
+    check = computes._check_site
+
+    def late(*arguments: Any) -> None:
+        check(*arguments)
+        assert client.delete("/api/v1/sites/lab").status_code == 204
+
+    monkeypatch.setattr(computes, "_check_site", late)
+    body = {"type": "AmlCompute", "config": {"max_nodes": 1, "location": "lab"}}
+    refused = client.put(f"{COMPUTES}/pool", json=body)
+    assert refused.status_code == 400
+    assert refused.json()["detail"] == "location is 'lab': there is no site 'lab'"
+    assert client.get(f"{COMPUTES}/pool").status_code == 404
+
+
+def test_what_there_is_is_named_as_far_as_anyone_would_read(client: TestClient) -> None:
+    for number in range(25):
+        client.put(f"{COMPUTES}/made-{number}", json=CLUSTER)
+    hint = client.get(f"{COMPUTES}/other").json()["hint"]
+    assert hint.startswith("the targets are: local, made-0, ")
+    assert hint.endswith(" and 6 more")

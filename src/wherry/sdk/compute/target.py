@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Type,
 import wherry  # the lazy surface: see run.py
 
 from ...core.errors import ComputeTargetException, NotFoundError, UserErrorException
-from ...core.nearest import suggest
+from ...core.nearest import listed, suggest
 from ...core.resources import Resources
 from ...core.targets import check_compute_name
 from .. import display
@@ -339,7 +339,7 @@ def _existing(workspace: wherry.Workspace, name: str) -> Dict[str, Any]:
         raise ComputeTargetException(
             f"ComputeTargetNotFound: Compute Target with name {name} not found in provided "
             f"workspace{suggest(str(name), names)}",
-            hint=f"the targets are {', '.join(names)}",
+            hint=f"the targets are {listed(names)}",
         ) from None
     return record
 
