@@ -16,10 +16,11 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.builds.index import metadata, wheel
 from tests.homes import Home, wait_until
 from tests.networks import Network
 from tests.sshd import Sshd, user
-from wherry import Run, Workspace
+from wherry import CondaDependencies, Environment, Run, Workspace
 from wherry.core.errors import NotFoundError
 from wherry.sdk.compute.machine import RemoteCompute
 
@@ -285,3 +286,16 @@ def test_a_full_disk_on_the_node_is_told(lab: Lab, small_disk: Path) -> None:
     again.wait_for_completion()
     assert log_text(again) == "there is room again\n"
     wait_until(lambda: not lab.attempts())
+
+
+@pytest.mark.ssh
+def test_a_wheel_of_the_workspace_reaches_a_machine(lab: Lab, tmp_path: Path) -> None:
+    """By the run's own way to the server; the machine has no other one."""
+    path = tmp_path / "mine-1.0-py3-none-any.whl"
+    path.write_bytes(wheel("mine", "1.0", "WORD = 'from afar'", metadata("mine", "1.0", ())))
+    address = Environment.add_private_pip_wheel(Workspace.create("w", exist_ok=True), path)
+    environment = Environment("train")
+    environment.python.conda_dependencies = CondaDependencies.create(pip_packages=[address])
+    run = lab.submit("import mine; print(mine.WORD)", environment=environment)
+    run.wait_for_completion()
+    assert log_text(run) == "from afar\n"

@@ -104,10 +104,17 @@ def argv(spec: RunSpec, reach: Reach) -> list[str]:
         return ["/bin/sh", "-c", " ".join([spec.command, *spec.arguments])]
     if spec.command:
         return [*spec.command, *spec.arguments]
-    own = "python3" if reach.here else reach.python
+    own = "python3" if reach.here or _is_made(wanted.specification) else reach.python
     implied = wanted.interpreter_implied and not reach.here
     interpreter = own if implied else wanted.interpreter_path or own
     return [interpreter, spec.script, *spec.arguments]
+
+
+def _is_made(specification: Mapping[str, Any] | None) -> bool:
+    """Whether the node makes what the script runs in: then it has the interpreter of that."""
+    spec = specification or {}
+    packages = not (spec.get("python") or {}).get("user_managed", True)
+    return packages or bool((spec.get("docker") or {}).get("enabled"))
 
 
 def _names(server: str, run: Any) -> dict[str, str]:

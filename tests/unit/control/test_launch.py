@@ -60,6 +60,29 @@ class Elsewhere(Keeping):
 
 
 @pytest.mark.parametrize(
+    ("specification", "used"),
+    [
+        ({"python": {"conda": {"dependencies": ["python=3.11"]}}}, "python3"),
+        ({"python": {"lock": {}}}, "python3"),
+        ({"docker": {"enabled": True, "image": "a"}}, "python3"),
+        ({"python": {"user_managed": True}}, "/opt/python3.9"),
+    ],
+)
+def test_on_another_machine_a_script_runs_in_the_environment_that_is_made_there(
+    tmp_path: Path, specification: dict[str, Any], used: str
+) -> None:
+    driver = Elsewhere()
+    plane = make_plane(tmp_path / "home", {"local": driver})
+    wanted = {"specification": specification}
+    fields = run_fields(add_snapshot(plane, {"train.py": b""}), environment=wanted)
+    submit(plane, "w", fields, "me")
+    Reconciler(plane, "local", driver).tick()
+    plane.close()
+    manifest = json.loads(driver.launched.files["manifest.json"])
+    assert manifest["argv"] == [used, "train.py"]
+
+
+@pytest.mark.parametrize(
     ("python", "used"),
     [
         ({"interpreter_path": "/here/python", "implied": True}, "/opt/python3.9"),
