@@ -60,8 +60,8 @@ installs: setup system  ## large and old environments from the real package inde
 bench: setup  ## speed and memory, as ratios
 	@.venv/bin/python -m benchmarks
 
-simulate: setup  ## a cluster of 1,000 nodes and 100,000 runs through a week; in two minutes
-	@.venv/bin/python -m benchmarks.simulation $(if $(SEED),--seed $(SEED))
+simulate: setup  ## a cluster of 1,000 nodes and 100,000 runs through a week; in two minutes; SEEDS=10 weeks
+	@.venv/bin/python -m benchmarks.simulation $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS))
 
 clean:  ## remove what the targets above made
 	rm -rf .venv .tools .demo .bench .chaos
