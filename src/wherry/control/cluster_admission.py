@@ -22,6 +22,7 @@ from wherry.store.runs import Change
 from .admission import Admitted, Chosen
 from .cluster_views import ClusterView
 from .plane import Plane
+from .turns import Turns
 
 _SETUP = timedelta(seconds=SETUP_S)
 
@@ -29,10 +30,13 @@ _SETUP = timedelta(seconds=SETUP_S)
 class ClusterAdmission:
     """``room`` says how many more nodes the site could give, where that is known."""
 
-    def __init__(self, plane: Plane, target: str, room: Callable[[], int | None]) -> None:
+    def __init__(
+        self, plane: Plane, target: str, room: Callable[[], int | None], turns: Turns
+    ) -> None:
         self._plane = plane
         self._target = target
         self._room = room
+        self._turns = turns
         self.held_back = False
 
     def admit(self, connection: Connection, health: Health, *, burst: bool) -> Chosen:
@@ -44,6 +48,9 @@ class ClusterAdmission:
         view = ClusterView(self._plane, connection, row)
         room = self._room()
         waiting = view.queue(room)
+        if self._turns.give(connection, row, view, waiting):
+            view = ClusterView(self._plane, connection, row)
+            waiting = view.queue(room)
         plan = view.admit(waiting, room)
         if waiting:
             self._withdraw_late(connection, view, waiting[0])

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row
 from wherry.core import autoscale, holding
 from wherry.core.autoscale import Actions, Config
 from wherry.core.compute_configs import ClusterConfig
-from wherry.core.nodes import NodeState, NodeView
+from wherry.core.nodes import NodeState, NodeView, freshest
 from wherry.core.scheduling import Job, Schedule
 from wherry.store import nodes, queues
 
@@ -65,6 +65,25 @@ class ClusterView:
 
     def decide(self, room: int | None) -> Actions:
         return autoscale.decide(self.queue(room), self.nodes, self.config, self.now, room)
+
+    def idle(self) -> list[str]:
+        """The longest idle first."""
+        found = [node for node in self.nodes if node.state is NodeState.IDLE]
+        return [node.id for node in reversed(freshest(found))]
+
+    def ready(self) -> int:
+        """How many have no run, or soon will be there without one."""
+        states = (NodeState.IDLE, NodeState.PREPARING)
+        return sum(node.state in states for node in self.nodes)
+
+    def has_trouble(self) -> bool:
+        """Whether some of its nodes do not start, or cannot be used."""
+        return any(node.tries or node.state is NodeState.UNUSABLE for node in self.nodes)
+
+    def above_minimum(self) -> int:
+        states = (NodeState.RUNNING, NodeState.IDLE, NodeState.PREPARING)
+        usable = sum(node.state in states for node in self.nodes)
+        return usable - min(self.config.min_nodes, self.config.max_nodes)
 
     def _longest_s(self, run: Row[Any]) -> float | None:
         """One that starts again may have much to fetch first."""

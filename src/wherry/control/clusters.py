@@ -17,6 +17,7 @@ from .cluster_admission import ClusterAdmission
 from .plane import Plane
 from .scaling import Scaling
 from .site_opening import open_site
+from .turns import Turns
 from .workers import Workers
 
 
@@ -29,10 +30,11 @@ class Cluster:
         self._site = site
         self._opened: tuple[str, datetime] | None = None
         self._drivers: dict[str, Driver] = {}
+        turns = Turns(plane, target)
         self.scaling = Scaling(
-            plane, target, self.site, self._driver_of, self._forget, workers or Workers()
+            plane, target, self.site, self._driver_of, self._forget, workers or Workers(), turns
         )
-        self.admission = ClusterAdmission(plane, target, lambda: self.scaling.room)
+        self.admission = ClusterAdmission(plane, target, lambda: self.scaling.room, turns)
         self.driver = self._fleet()
 
     def site(self) -> Site:

@@ -31,6 +31,7 @@ from wherry.store import tokens, workspaces
 from wherry.store.database import Database, sqlite_url
 from wherry.store.migrate import migrate
 
+from .claims import Claim
 from .hearing import Hearing
 from .recent import Recent
 from .resealing import seal_all
@@ -54,7 +55,8 @@ class Plane:
 
     ``computes_changed`` has reconcilers made and stopped as compute targets come and go.
     ``problems`` says of targets what keeps them from working, ``rooms`` of clusters how many more
-    nodes their sites could give, ``shortages`` of dedicated ones how many their sites lack.
+    nodes their sites could give, ``shortages`` of dedicated ones how many their sites lack,
+    and ``claims`` what of it the others there are to give back.
 
     Silence counts from ``attentive_since`` on: the start, or the end of a pause in which the
     server itself could not hear (a suspended machine, a stopped process). ``last_pass`` is when a
@@ -76,6 +78,7 @@ class Plane:
     problems: dict[str, str] = field(default_factory=dict)
     rooms: dict[str, int] = field(default_factory=dict)
     shortages: dict[str, tuple[str, Size, int]] = field(default_factory=dict)
+    claims: dict[str, Claim] = field(default_factory=dict)
     local_health: tuple[float, Health] | None = None
     machines: dict[str, Health] = field(default_factory=dict)  # of attached ones, as last seen
     sightings: dict[Place, Sighting] = field(default_factory=dict)

@@ -31,6 +31,7 @@ from .cluster_views import ClusterView
 from .evictions import make_room
 from .plane import Plane
 from .site_room import SiteRoom
+from .turns import Turns
 from .workers import Workers
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ class Scaling:
         driver_of: Callable[[str], Driver | None],
         forget: Callable[[str], None],
         workers: Workers,
+        turns: Turns,
     ) -> None:
         self._plane = plane
         self._target = target
@@ -58,6 +60,7 @@ class Scaling:
         self._driver_of = driver_of
         self._forget = forget
         self._workers = workers
+        self._turns = turns
         self._checked_at: dict[str, float] = {}
         self._swept = False
         self.room: int | None = None
@@ -77,9 +80,11 @@ class Scaling:
             row = computes.find(connection, self._target)
             wanted = self._decide(connection, row) if row is not None else Actions()
             short = self._shortage(connection, row, wanted) if row is not None else 0
+            self._claim(connection, row, room, 0 if wanted.make else short)
         if wanted != Actions():
             self._write(size, room)
         self._want(row, short, room)
+        self._give(row)
         self._work(size)
 
     def forgive(self) -> None:
@@ -117,6 +122,26 @@ class Scaling:
             givers = make_room(self._plane, connection, row, short, room.is_held_by)
         for target in givers:
             self._plane.hint(target)
+
+    def _claim(
+        self, connection: Connection, row: Row[Any] | None, room: SiteRoom, short: int
+    ) -> None:
+        """What the others of the site are to give back, as their runs end."""
+        if row is None or short <= 0:
+            self._turns.drop()
+            return
+        view = ClusterView(self._plane, connection, row)
+        self._turns.claim(view, row, self.room or 0, room.size, room.is_held_by)
+
+    def _give(self, row: Row[Any] | None) -> None:
+        """Idle nodes go at once to whom has more need of them."""
+        if row is None or not self._turns.asked(row):
+            return
+        with self._plane.write() as connection:
+            row = computes.find(connection, self._target, lock=True)
+            if row is not None:
+                view = ClusterView(self._plane, connection, row)
+                self._turns.give(connection, row, view, view.queue(self.room))
 
     def _size(self, row: Row[Any]) -> Size:
         try:

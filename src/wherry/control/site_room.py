@@ -13,6 +13,7 @@ from wherry.store import nodes, sites
 from wherry.store.database import take_turns
 
 from .plane import Plane
+from .turns import given_to_others
 
 
 class SiteRoom:
@@ -40,6 +41,7 @@ class SiteRoom:
             for node in sites.nodes_at(connection, name)
             if node.id not in self._made and node.state != nodes.UNUSABLE
         ]
+        promised += given_to_others(self._plane, row)
         room = self._seen - self._site.taken_by(promised, self.size)
         if row.config["vm_priority"] == LOW_PRIORITY:
             for site, size, short in list(self._plane.shortages.values()):

@@ -144,6 +144,7 @@ class Targets:
         reconciler.stop()
         for known in (self._plane.problems, self._plane.rooms, self._plane.shortages):
             known.pop(target, None)
+        self._plane.claims.pop(target, None)
         if target not in self._static:
             driver = self._drivers.pop(target)
             self._known.pop(target, None)
