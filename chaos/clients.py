@@ -7,6 +7,7 @@ import random
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -51,17 +52,16 @@ def kill_bulk(work: Workload, rounds: int) -> None:
 def all_at_once(work: Workload, rounds: int) -> None:
     """Clients submit, follow and cancel while processes die."""
     over = threading.Event()
-    clients = [
-        threading.Thread(target=_client, args=(work, rounds, _own_chance(work)))
-        for _ in range(_CLIENTS)
-    ]
     killer = threading.Thread(target=_killer, args=(work, over, _own_chance(work)))
-    for thread in (*clients, killer):
-        thread.start()
-    for thread in clients:
-        thread.join()
+    killer.start()
+    with ThreadPoolExecutor(_CLIENTS) as threads:
+        clients = [
+            threads.submit(_client, work, rounds, _own_chance(work)) for _ in range(_CLIENTS)
+        ]
     over.set()
     killer.join()
+    given_up = [str(client.exception()) for client in clients if client.exception()]
+    assert not given_up, f"{len(given_up)} clients gave up: {given_up[0]}"
 
 
 def _client(work: Workload, rounds: int, chance: random.Random) -> None:

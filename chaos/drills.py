@@ -83,6 +83,7 @@ DRILLS: dict[str, Drill] = {
     "host refuses": Drill(hosts.refuse, 20, 1, hosts.pool),
     "hosts cut off": Drill(cable.cut_hosts, 12, 1),
     "host cut off": Drill(hosts.cut_off, 12, 1, hosts.far_pool),
+    "host given up": Drill(hosts.give_up, 12, 1, hosts.far_pool),
     "host's disk full": Drill(hosts.fill_host, 20, 1, hosts.small_pool),
     "pool killed": Drill(hosts.kill_scaling, 100, 4, hosts.pool),
     "pool exhausted": Drill(hosts.exhaust, 20, 1, hosts.pool),

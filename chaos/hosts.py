@@ -16,13 +16,13 @@ from tests.networks import Network
 from tests.sshd import Sshd, make_key
 
 from chaos import clusters
-from chaos.books import WORKSPACE
+from chaos.books import WORKSPACE, Entry
 from chaos.disks import disk, fill_for
 from chaos.workload import Workload, insist
 from chaos.world import Stage, Unavailable, send, wait_until
 from wherry import Run, Workspace
 from wherry.compute import RemoteCompute
-from wherry.core.errors import ComputeTargetException
+from wherry.core.errors import ComputeTargetException, NotFoundError
 
 _SITE = "lab"
 _AWAY_S = ((1, 3), (1, 3), (60, 90), (10, 30))
@@ -187,6 +187,50 @@ def cut_off(work: Workload, rounds: int) -> None:
             work.settle(240 + 2 * seconds)
 
 
+def give_up(work: Workload, rounds: int) -> None:
+    """A host that is cut off is declared lost. It comes back, and is rid of what it still ran."""
+    with lab(work):
+        for _ in range(rounds):
+            sent = [work.submit(count=300, pause_s=0.2) for _ in range(2)]
+            for _, entry in sent:
+                entry.may_be_lost = entry.given_up = True
+            wait_until(partial(_begun, work, sent), "both runs' begin")
+            host = work.chance.choice(work.world.hosts)
+            assert isinstance(host, Far)
+            host.network.cut()
+            insist(partial(_declare_lost, host), 240)
+            if work.chance.random() < 0.5:
+                send(work.world.server_pid(), signal.SIGKILL)
+            work.submit(count=3)
+            time.sleep(work.chance.uniform(0, 10))
+            host.network.heal()
+            work.settle()
+            ends = sorted(insist(run.get_status) for run, _ in sent)
+            assert ends == ["Completed", "Failed"], f"one host was given up, the runs are {ends}"
+            wait_until(partial(_is_rid, host), "ending what a lost host still ran", 240)
+
+
+def _begun(work: Workload, sent: list[tuple[Run, Entry]]) -> bool:
+    ledger = work.world.ledger.read_text()
+    return all(f"said {entry.token}" in ledger for _, entry in sent)
+
+
+def _declare_lost(host: Sshd) -> None:
+    with suppress(NotFoundError):  # done already, and the answer was lost
+        clusters.found("pool").give_up_node(host.address)
+
+
+def _is_rid(host: Sshd) -> bool:
+    """Of attempts; who looks after them may be there."""
+    return not _folders(host) and not any(map(_is_of_attempt, processes_on(host)))
+
+
+def _is_of_attempt(process: psutil.Process) -> bool:
+    with suppress(psutil.Error, OSError):
+        return "WHERRY_ATTEMPT_ID" in process.environ()
+    return False
+
+
 def refuse(work: Workload, rounds: int) -> None:
     """One host refuses our key or shows another one of its own: the other one does the work."""
     with lab(work):
@@ -303,11 +347,15 @@ def away(host: Sshd) -> None:
                     process.kill()
 
 
-def _left(host: Sshd) -> list[str]:
+def _folders(host: Sshd) -> list[Path]:
+    """Of attempts."""
     ours = [path for path in host.home.glob(".wherry-node/*") if path.name not in _KEPT]
-    folders = [path for place in ours for path in place.glob("[!.]*")]
+    return [path for place in ours for path in place.glob("[!.]*") if path.is_dir()]
+
+
+def _left(host: Sshd) -> list[str]:
     return [
         *(f"a connection to {host.address}: {each.pid}" for each in host.sessions()),
         *(f"a process on {host.address}: {each}" for each in processes_on(host)),
-        *(f"a folder on {host.address}: {path}" for path in folders if path.is_dir()),
+        *(f"a folder on {host.address}: {path}" for path in _folders(host)),
     ]

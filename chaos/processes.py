@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
 
 import psutil
 
@@ -149,9 +151,13 @@ def two_servers(work: Workload, rounds: int) -> None:
         work.world.start_server()
         for rival in rivals:
             if rival.pid != work.world.server_pid():
-                rival.wait(60)
+                wait_until(partial(_ended, rival), "the end of a server that has no home")
     alive = [each for each in work.world.processes() if "wherry.api" in each.cmdline()]
     assert len(alive) == 1, f"{len(alive)} servers for one home"
+
+
+def _ended(rival: subprocess.Popen[bytes]) -> bool:
+    return rival.poll() is not None
 
 
 def _check_rest(work: Workload) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from chaos.books import BRIEF, SCRIPT, TAG, WORKSPACE, Books, Entry, all_runs
+from chaos.patience import awake_s
 from chaos.world import World, wait_until
 from wherry import Experiment, Run, ScriptRunConfig, WherryError, Workspace
 
@@ -119,13 +120,13 @@ class Workload:
             raise TimeoutError("some runs do not end: " + "; ".join(told)) from None
 
 
-def insist(act: Callable[[], T], patience_s: float = 120) -> T:
+def insist(act: Callable[[], T], patience_s: float = 300) -> T:
     """Again and again while the server is away."""
-    deadline = time.monotonic() + patience_s
+    deadline = awake_s() + patience_s
     while True:
         try:
             return act()
         except (WherryError, OSError):
-            if time.monotonic() > deadline:
+            if awake_s() > deadline:
                 raise
             time.sleep(0.1)

@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 from tests.sshd import Sshd
 
+from chaos.patience import awake_s
 from wherry.sdk.connection import forget
 from wherry.sdk.server import HomeServer
 
@@ -178,9 +179,9 @@ def pause(pids: Sequence[int | None], seconds: float) -> None:
 
 
 def wait_until(holds: Callable[[], object], what: str, timeout_s: float = 120) -> None:
-    deadline = time.monotonic() + timeout_s
+    deadline = awake_s() + timeout_s
     while not holds():
-        if time.monotonic() > deadline:
+        if awake_s() > deadline:
             raise TimeoutError(f"{what} did not happen within {timeout_s:.0f} s")
         time.sleep(0.05)
 
