@@ -153,68 +153,60 @@ def test_a_machine_that_forwards_no_ports_has_its_agent_do_it(home: Home, own_ss
     assert ended_on(own_sshd) == []
 
 
-def whole(text: str) -> bool:
-    """Nothing is missing and nothing is there twice."""
-    lines = text.split("\n")
-    count = int(lines[-2].split()[1])
-    return lines == ["start", *(f"line {n}" for n in range(1, count + 1)), f"end {count}", ""]
+class Count:
+    """A run that prints lines until it is told to end; none of them may be lost or come twice."""
+
+    def __init__(self, lab: Lab, folder: Path) -> None:
+        self._done = folder / "done"
+        self.run = lab.submit(COUNT, str(self._done))
+        wait_until(lambda: "line 3\n" in log_text(self.run))
+
+    def goes_on(self) -> None:
+        seen = log_text(self.run).count("\n")
+        wait_until(lambda: log_text(self.run).count("\n") > seen + 5)
+
+    def tell(self) -> None:
+        self._done.touch()
+
+    def ends_well(self) -> None:
+        self.tell()
+        self.run.wait_for_completion()
+        assert self.run.get_status() == "Completed"
+        lines = log_text(self.run).split("\n")
+        count = int(lines[-2].split()[1])
+        assert lines == ["start", *(f"line {n}" for n in range(1, count + 1)), f"end {count}", ""]
 
 
 def test_a_run_outlives_connections_and_servers(lab: Lab, tmp_path: Path) -> None:
-    run = lab.submit(COUNT, str(tmp_path / "done"))
-    wait_until(lambda: "line 3\n" in log_text(run))
+    count = Count(lab, tmp_path)
     for harm in (lab.sshd.drop, lab.home.kill_server):
         harm()
-        seen = log_text(run).count("\n")
-        wait_until(lambda seen=seen: log_text(run).count("\n") > seen + 5)  # type: ignore[misc]
-    (tmp_path / "done").touch()
-    run.wait_for_completion()
-    assert run.get_status() == "Completed"
-    assert whole(log_text(run))
+        count.goes_on()
+    count.ends_well()
 
 
 @pytest.mark.ssh
-def test_a_dropped_connection_in_mid_run(lab: Lab, tmp_path: Path) -> None:
-    run = lab.submit(COUNT, str(tmp_path / "done"))
-    wait_until(lambda: "line 3\n" in log_text(run))
+def test_a_dropped_connection_is_made_once_more(lab: Lab, tmp_path: Path) -> None:
+    count = Count(lab, tmp_path)
     lab.sshd.drop()
-    seen = log_text(run).count("\n")
-    wait_until(lambda: log_text(run).count("\n") > seen + 5)  # it is there again by itself
-    (tmp_path / "done").touch()
-    run.wait_for_completion()
-    assert run.get_status() == "Completed"
-    assert whole(log_text(run))
+    count.goes_on()
+    count.ends_well()
     assert lab.sshd.logins() == 3
 
 
 @pytest.mark.ssh
 def test_sshd_stopped_and_started(lab: Lab, tmp_path: Path) -> None:
-    run = lab.submit(COUNT, str(tmp_path / "done"))
-    wait_until(lambda: "line 3\n" in log_text(run))
+    count = Count(lab, tmp_path)
     lab.sshd.drop()
     lab.sshd.stop()
-    (tmp_path / "done").touch()  # it ends while nobody can be told
+    count.tell()  # it ends while nobody can be told
     second = lab.submit("print('later')")
     wait_until((lab.attempts()[0] / "exit.json").exists)
-    assert run.get_status() == "Running"
+    assert count.run.get_status() == "Running"
     lab.sshd.start()
-    for each in (run, second):
-        each.wait_for_completion()
-        assert each.get_status() == "Completed"
-    assert whole(log_text(run))
-
-
-@pytest.mark.ssh
-def test_a_server_that_is_killed_adopts_what_it_started(lab: Lab, tmp_path: Path) -> None:
-    run = lab.submit(COUNT, str(tmp_path / "done"))
-    wait_until(lambda: "line 3\n" in log_text(run))
-    lab.home.kill_server()
-    seen = log_text(run).count("\n")
-    wait_until(lambda: log_text(run).count("\n") > seen + 5)
-    (tmp_path / "done").touch()
-    run.wait_for_completion()
-    assert run.get_status() == "Completed"
-    assert whole(log_text(run))
+    count.ends_well()
+    second.wait_for_completion()
+    assert second.get_status() == "Completed"
 
 
 @pytest.mark.ssh
@@ -249,18 +241,13 @@ def test_a_network_is_cut_and_healed(
     lab = Lab(home, sshd)
     try:
         lab.attach()
-        run = lab.submit(COUNT, str(tmp_path / "done"))
-        wait_until(lambda: "line 3\n" in log_text(run))
+        count = Count(lab, tmp_path)
         network.cut()
         wait_until(lambda: "was lost" in (home.home / "server.log").read_text())
-        assert run.get_status() in ("Running", "NotResponding")
+        assert count.run.get_status() in ("Running", "NotResponding")
         network.heal()
-        seen = log_text(run).count("\n")
-        wait_until(lambda: log_text(run).count("\n") > seen + 5)
-        (tmp_path / "done").touch()
-        run.wait_for_completion()
-        assert run.get_status() == "Completed"
-        assert whole(log_text(run))
+        count.goes_on()
+        count.ends_well()
         wait_until(lambda: not lab.attempts())
     finally:
         network.heal()

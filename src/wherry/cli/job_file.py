@@ -11,6 +11,7 @@ from ..core.resources import Resources
 from . import job_nodes
 from .command import guess
 from .duration import parse_duration
+from .fields import check_fields
 
 if TYPE_CHECKING:
     from ..sdk.environment import Environment
@@ -203,12 +204,8 @@ def _is_plain(environment: Any) -> bool:
 def _interpreter(environment: Any, folder: str, where: str) -> Optional[str]:
     python = (environment or {}).get("python")
     if isinstance(python, dict):
-        unknown = sorted(map(str, set(python) - {"interpreter_path"}))
-        if unknown:
-            raise UserErrorException(
-                f"{where}: environment.python has no field {unknown[0]!r}",
-                hint="its field is interpreter_path",
-            )
+        what = f"{where}: environment.python"
+        check_fields(what, python, ["interpreter_path"], "its field is interpreter_path")
         python = python.get("interpreter_path")
     text = os.path.expanduser(str(python or ""))
     beside = os.path.normpath(os.path.join(folder, text))
@@ -251,12 +248,7 @@ def _resources(fields: Mapping[str, Any], where: str) -> Dict[str, Any]:
 
 def _timeout(fields: Mapping[str, Any], where: str) -> Optional[float]:
     limits = _section(fields, "limits", where)
-    for name in limits:
-        if name != "timeout":
-            raise UserErrorException(
-                f"{where}: limits has no field {name!r}{guess(str(name), ['timeout'])}",
-                hint="its field is timeout",
-            )
+    check_fields(f"{where}: limits", limits, ["timeout"], "its field is timeout")
     given = limits.get("timeout")
     if given is None:
         return None

@@ -6,6 +6,7 @@ from typing import Any, Dict, Mapping, Optional
 
 from ..core.errors import UserErrorException
 from .command import guess
+from .fields import check_fields
 
 PRIORITIES = {"low": -1, "medium": 0, "high": 1}
 _PER_INSTANCE = "process_count_per_instance"
@@ -22,12 +23,8 @@ def nodes(resources: Mapping[str, Any], where: str) -> int:
 
 def priority(settings: Mapping[str, Any], where: str) -> Optional[int]:
     """Azure ML's three words, or a number."""
-    for name in settings:
-        if name != "priority":
-            raise UserErrorException(
-                f"{where}: queue_settings has no field {name!r}{guess(str(name), ['priority'])}",
-                hint="its field is priority; a cluster's own tier says whether it is low_priority",
-            )
+    hint = "its field is priority; a cluster's own tier says whether it is low_priority"
+    check_fields(f"{where}: queue_settings", settings, ["priority"], hint)
     given = settings.get("priority")
     if given is None:
         return None
@@ -61,12 +58,8 @@ def distribution(fields: Mapping[str, Any], resources: Mapping[str, Any], where:
             hint=f"it is {', '.join(_DISTRIBUTIONS)}",
         )
     known = _DISTRIBUTIONS[kind]
-    for name in fields:
-        if name not in ("type", *known):
-            raise UserErrorException(
-                f"{where}: distribution has no field {name!r}{guess(str(name), known)}",
-                hint=f"for {kind} they are type, {', '.join(known)}",
-            )
+    hint = f"for {kind} they are type, {', '.join(known)}"
+    check_fields(f"{where}: distribution", fields, ("type", *known), hint)
     counts = {
         name: _whole(f"distribution.{name}", fields[name], where, 0 if "server" in name else 1)
         for name in known

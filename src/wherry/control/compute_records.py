@@ -195,7 +195,7 @@ def local(plane: Plane) -> dict[str, Any]:
         "state": "Running",
         "problem": trouble or plane.problems.get(LOCAL),
         "notices": [],
-        "node_size": None,
+        "node_size": "",
         "status": None,
         "nodes": _nodes_of(health, active, at, {}),
         "free": _left(health, active),

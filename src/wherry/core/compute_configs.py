@@ -108,21 +108,14 @@ class MachineConfig:
 
 
 @dataclass(frozen=True)
-class HostConfig:
-    """One host of a pool. What is not declared (None) is found when it is first used."""
+class HostConfig(MachineConfig):
+    """A machine of a pool. What is not declared (None) is found when it is first used."""
 
-    address: str
-    username: str = ""
-    port: int = 22
-    host_key: str = ""
-    jump: str = ""
-    python: str = ""
     cores: Optional[float] = None
     memory_bytes: Optional[int] = None
     gpus: Optional[int] = None
     price_per_hour: float = 0.0
     name: str = ""
-    jump_host_keys: Sequence[str] = ()
 
     @classmethod
     def parse(cls, fields: Any) -> HostConfig:
@@ -152,9 +145,6 @@ class HostConfig:
             price_per_hour=_amount("price_per_hour", given.get("price_per_hour")) or 0.0,
             name=_text("name", given.get("name")) or reached["address"],
         )
-
-    def to_dict(self) -> Dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from wherry import (
 )
 from wherry.compute import AmlCompute, BatchAiCompute, ComputeTarget, DsvmCompute, RemoteCompute
 from wherry.sdk.compute import waiting
+from wherry.sdk.compute.configuration import ComputeTargetProvisioningConfiguration
 
 from .fake_computes import AT, set_nodes
 from .fake_server import FakeServer
@@ -229,8 +230,9 @@ def test_names_that_cannot_be(workspace: Workspace, name: str) -> None:
 
 
 def test_a_wrong_configuration(workspace: Workspace) -> None:
-    with pytest.raises(ComputeTargetException, match="Invalid provisioning configuration object"):
-        ComputeTarget.create(workspace, "x", {"vm_size": "a"})
+    for wrong in ({"vm_size": "a"}, ComputeTargetProvisioningConfiguration()):
+        with pytest.raises(ComputeTargetException, match="Invalid provisioning configuration"):
+            ComputeTarget.create(workspace, "x", wrong)
     with pytest.raises(ComputeTargetException, match="Invalid attach configuration object"):
         ComputeTarget.attach(workspace, "x", AmlCompute.provisioning_configuration(max_nodes=1))
 

@@ -27,9 +27,6 @@ class ComputeTargetProvisioningConfiguration:
     def validate_configuration(self) -> None:
         """Azure ML's check; it is made at once here."""
 
-    def _provisioning(self) -> Dict[str, Any]:
-        raise NotImplementedError
-
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
         return f"{type(self).__name__}({shown})"
