@@ -28,14 +28,15 @@ class Existing(click.Path):
         problem = self._problem(str(value))
         if problem is None:
             return value
-        option = param.opts[-1] if param else "it"
+        names = param.opts if param else ["it"]
+        option = next((name for name in names if name.startswith("--")), names[-1])
         raise Usage(problem, hint=f"{option} takes a {self._right} that you can read")
 
     def _problem(self, value: str) -> Optional[str]:
         if not os.path.exists(value):
             near, name = os.path.split(os.path.abspath(value))
             there = os.listdir(near) if os.path.isdir(near) else []
-            return f"there is no {self._right} {value!r} in {_here(value)}{suggest(name, there)}"
+            return f"there is no {self._right} {value!r}{_here(value)}{suggest(name, there)}"
         if not self._is_right(value):
             wrong = os.path.isfile(value) or os.path.isdir(value)
             found = f"a {self._wrong}" if wrong else "something else"
@@ -87,4 +88,4 @@ def size_option(ctx: click.Context, param: click.Parameter, value: Optional[str]
 
 
 def _here(value: str) -> str:
-    return os.sep if os.path.isabs(value) else os.getcwd()
+    return "" if os.path.isabs(value) else f" in {os.getcwd()}"

@@ -72,7 +72,7 @@ def _priority(ctx: click.Context, param: click.Parameter, value: Any) -> Optiona
     "--env",
     metavar="PATH",
     help="The Python that runs it: an interpreter, the folder of a virtual environment, or its "
-    "name.  [default: the one that runs wherry]",
+    "name.  [default: the one that runs wherry; on another machine, its own]",
 )
 @click.option(
     "--environment",

@@ -80,7 +80,7 @@ def facts(run: Mapping[str, Any]) -> List[Tuple[str, str]]:
         ("target", run.get("target")),
         ("command", command_of(spec)),
         ("environment", environment_of(spec)),
-        ("interpreter", (spec.get("environment") or {}).get("interpreter_path")),
+        ("interpreter", interpreter_of(run, spec)),
         ("variables", " ".join(spec.get("environment_variables") or {})),
         ("resources", resources_of(spec)),
         ("nodes", spec.get("node_count") if spec.get("node_count", 1) > 1 else ""),
@@ -106,6 +106,14 @@ def environment_of(spec: Mapping[str, Any]) -> str:
         return ""
     name, version = wanted.get("name") or "unnamed", wanted.get("version")
     return f"{name}:{version}" if version else str(name)
+
+
+def interpreter_of(run: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
+    """What was asked for; a machine elsewhere takes its own where nobody asked."""
+    wanted = spec.get("environment") or {}
+    path = str(wanted.get("interpreter_path") or "")
+    elsewhere = wanted.get("interpreter_implied") and run.get("target") not in (None, "local")
+    return f"{path}, or that of a node elsewhere" if path and elsewhere else path
 
 
 def command_of(spec: Mapping[str, Any]) -> str:

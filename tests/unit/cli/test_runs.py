@@ -15,6 +15,7 @@ from wherry.cli import ps as pages
 from wherry.cli.compare import beside, parameters
 from wherry.cli.logs import _last_lines
 from wherry.cli.metrics import difference, flat, number, short, summary
+from wherry.cli.run_view import interpreter_of
 from wherry.sdk.snapshot import Snapshot
 
 ERROR = {
@@ -446,3 +447,17 @@ def test_the_log_of_a_process_that_is_not_there(wherry: Wherry, runs: Runs) -> N
     assert result.code == 1
     assert f"run {made} has no process 1" in result.err
     assert "it is one process, without ranks" in result.err
+
+
+@pytest.mark.parametrize(
+    ("target", "implied", "shown"),
+    [
+        ("local", True, "/env/bin/python"),
+        ("node1", False, "/env/bin/python"),
+        ("node1", True, "/env/bin/python, or that of a node elsewhere"),
+    ],
+)
+def test_the_interpreter_of_a_run(target: str, implied: bool, shown: str) -> None:
+    wanted = {"interpreter_path": "/env/bin/python", "interpreter_implied": implied}
+    assert interpreter_of({"target": target}, {"environment": wanted}) == shown
+    assert interpreter_of({"target": target}, {}) == ""
