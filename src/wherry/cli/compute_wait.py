@@ -33,17 +33,27 @@ def ready(session: Session, record: Dict[str, Any]) -> Dict[str, Any]:
 def gone(session: Session, name: str) -> None:
     """Once its runs have ended and its nodes are away."""
     with Progress(session, f"deleting {name}") as progress:
-        pause_s = _PAUSE_S
+        pause_s, told = _PAUSE_S, ""
         while True:
             try:
                 record = session.client.get(compute_path(session, name))
             except NotFoundError:
                 return
+            if record.get("problem") and not told:
+                told = _what_helps(record)
+                session.say(told)
             number = len(record.get("nodes") or [])
             left = f": {number} node{'' if number == 1 else 's'} left" if number else ""
             progress.say(f"deleting {name}{left}")
             time.sleep(pause_s)
             pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+
+
+def _what_helps(record: Mapping[str, Any]) -> str:
+    """A machine that does not answer is waited for; only people know whether it ever will."""
+    one = record.get("kind") == "machine"
+    command = f"detach {record['name']} --force" if one else f"give-up {record['name']} NODE"
+    return f"{record['problem']}; if the machine is gone for good: wherry compute {command}"
 
 
 def _is_ready(record: Mapping[str, Any]) -> bool:

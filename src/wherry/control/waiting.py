@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from wherry.core.lifecycle import Status
 from wherry.core.resources import Resources
 from wherry.core.targets import LOCAL, name_of
-from wherry.store import attempts, computes, queues
+from wherry.store import attempts, computes, nodes, queues
 
 from .cluster_queue import ClusterQueue, cluster_queue
 from .compute_records import failures
@@ -72,6 +72,8 @@ def _explain(connection: Connection, row: Any, queues: _Queues) -> str:
     status = Status(row.status)
     if status.terminal:
         return str(row.message)
+    if row.cancel_requested_at is not None and status is Status.NOT_RESPONDING and row.target:
+        return f"cancel requested; {_active(connection, row, status)}"
     if row.cancel_requested_at is not None:
         return "cancel requested; waiting for its processes to end"
     if status is Status.QUEUED:
@@ -118,5 +120,19 @@ def _active(connection: Connection, row: Any, status: Status) -> str:
         Status.PREPARING: trouble or "its files and environment are being prepared",
         Status.RUNNING: "the script is running",
         Status.FINALIZING: "the script has ended; its logs and outputs are being stored",
-        Status.NOT_RESPONDING: f"its node has not been heard of for a while; still looking{told}",
+        Status.NOT_RESPONDING: f"its node has not been heard of for a while; still looking{told}"
+        f"{_remedy(connection, row.target, last) if trouble else ''}",
     }.get(status, "")
+
+
+def _remedy(connection: Connection, target: str, members: Sequence[Any]) -> str:
+    """What ends the waiting for another machine that will not come back."""
+    if target == LOCAL:
+        return ""
+    silent = next(each for each in members if each.detail)
+    node = nodes.find(connection, silent.node_id) if silent.node_id else None
+    if node is not None and node.site == LOCAL:
+        return ""
+    name = name_of(target)
+    command = f"give-up {name} {node.name}" if node is not None else f"detach {name} --force"
+    return f"; if the machine is gone for good: wherry compute {command}"

@@ -26,8 +26,10 @@ from wherry.core.errors import (
     ConflictError,
     NotFoundError,
 )
+from wherry.core.lifecycle import Status
 from wherry.drivers.memory import MemoryDriver
 from wherry.store import attempts
+from wherry.store import runs as run_rows
 
 __all__ = ["clock"]
 
@@ -92,6 +94,20 @@ def test_its_run_fails_and_says_who_declared_it_lost(world: LabWorld) -> None:
     with pytest.raises(AuthenticationException, match="declared lost"):
         attempt_tokens.check(world.plane, attempt.id, run_id)
     assert not attempt_tokens.known_good(world.plane, attempt.id)
+
+
+def test_a_run_on_a_machine_that_is_silent_says_what_helps(world: LabWorld) -> None:
+    run_id = running(world)
+    world.kill()
+    with world.plane.write() as connection:
+        [attempt] = world.attempts(run_id)
+        attempts.change(connection, attempt.id, {"detail": "m1 does not answer"})
+        run = run_rows.get(connection, run_id, lock=True)
+        run_rows.move(connection, run, Status.NOT_RESPONDING, world.plane.now())
+    told = runs.show(world.plane, run_id).message
+    assert told.endswith("if the machine is gone for good: wherry compute give-up cpu m1")
+    runs.cancel(world.plane, run_id)
+    assert runs.show(world.plane, run_id).message == f"cancel requested; {told}"
 
 
 def test_its_host_is_given_to_nobody_until_it_is_back_and_cleared(world: LabWorld) -> None:
