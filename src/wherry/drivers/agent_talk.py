@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 START_S = 30.0
 _NOISE = 1 << 18
 _KEPT_WORDS = 4000
+_LARGEST_GREETING = 1 << 16
 _GREETED = ("python", "version", "system", "host")
 
 Answer = tuple[dict[str, Any], bytes]
@@ -185,7 +186,7 @@ async def _greeting(place: Place, agent: Agent) -> dict[str, Any]:
     if head == b"\n":
         raise _no_room(place, await agent.ready_line())
     head += await agent.read(frames.HEAD_SIZE - 1)
-    text, data = frames.sizes(head, frames.LARGEST_ANSWER)
+    text, data = frames.sizes(head, _LARGEST_GREETING)
     hello = frames.parse(await agent.read(text + data))
     if hello.get("protocol") != frames.PROTOCOL:
         raise _not_started(place, f"its protocol is {str(hello.get('protocol'))[:100]}")

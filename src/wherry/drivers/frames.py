@@ -31,7 +31,7 @@ def sizes(head: bytes, most: int = LARGEST) -> Tuple[int, int]:
     """How long the two parts are that follow."""
     text, data = _HEAD.unpack(head)
     if text > most or data > most:
-        raise FrameError(f"a frame of more than {most >> 20} MiB is announced")
+        raise FrameError(f"a frame of more than {most >> 10} KiB is announced")
     return text, data
 
 
