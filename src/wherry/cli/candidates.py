@@ -35,8 +35,13 @@ def find(
 def _items(
     what: str, client: Client, session: Session, given: Mapping[str, Any]
 ) -> List[CompletionItem]:
+    named = str(given.get("name") or given.get("named") or "")
     if what == "labels":
-        return _labels(client, session, given.get("name") or given.get("named") or "")
+        return _labels(client, session, named)
+    if what == "nodes":
+        return _nodes(client, session, named)
+    if what == "sizes":
+        return _sizes(client, str(given.get("location") or "local"))
     return _KINDS[what](client, session)
 
 
@@ -99,6 +104,21 @@ def _labels(client: Client, session: Session, name: str) -> List[CompletionItem]
         for each in versions
         for label in each["labels"]
     ]
+
+
+def _nodes(client: Client, session: Session, name: str) -> List[CompletionItem]:
+    from ..sdk.client import quote
+
+    path = f"/workspaces/{quote(_workspace(client, session))}/computes/{quote(name)}/nodes"
+    nodes = client.get(path, start=False)["items"]
+    return [Item(each["name"], help=each["state"]) for each in nodes]
+
+
+def _sizes(client: Client, site: str) -> List[CompletionItem]:
+    from ..sdk.client import quote
+
+    path = f"/sites/{quote(site)}/sizes"
+    return [Item(each["name"]) for each in client.get(path, start=False)["items"]]
 
 
 def _workspace(client: Client, session: Session) -> str:

@@ -177,7 +177,12 @@ def cost(session: Session, by: str) -> None:
     ],
 )
 @names_one("compute")
-@click.option("--node", metavar="NODE", help="Which node.  [default: one that runs something]")
+@click.option(
+    "--node",
+    metavar="NODE",
+    shell_complete=completing("nodes"),
+    help="Which node.  [default: one that runs something]",
+)
 @pass_session
 def simulate_eviction(
     session: Session, name: Optional[str], named: Optional[str], node: Optional[str]

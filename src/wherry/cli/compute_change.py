@@ -94,6 +94,7 @@ def _scaled(least: str = "", most: str = "", idle: str = "") -> Callable[[Any], 
 @click.option(
     "--size",
     metavar="SIZE",
+    shell_complete=completing("sizes"),
     help="The size of its nodes: one of the site's, or Azure's, which means the nearest.",
 )
 @click.option(

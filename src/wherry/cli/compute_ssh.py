@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import click
 
-from .command import Command, pass_session
+from .command import Command, completing, pass_session
 from .compute_path import compute_path, names_one, the_name
 from .ending import Failure, Usage
 from .session import Session
@@ -23,7 +23,12 @@ from .session import Session
 )
 @names_one("compute")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
-@click.option("--node", metavar="NODE", help="Which node.  [default: the first]")
+@click.option(
+    "--node",
+    metavar="NODE",
+    shell_complete=completing("nodes"),
+    help="Which node.  [default: the first]",
+)
 @click.option(
     "-i", "--private-key-file-path", "key", metavar="FILE", help="The key to log in with."
 )

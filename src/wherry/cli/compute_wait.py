@@ -83,7 +83,9 @@ def _failed(record: Mapping[str, Any], errors: str) -> ComputeTargetException:
     name, why = record["name"], errors or record.get("problem") or "no reason was given"
     hint = f"wherry compute show {name} says how it is now"
     if record.get("kind") == "machine":
-        hint = f"attach it again when that is mended, or forget it: wherry compute detach {name}"
+        told = [error.get("hint") for error in record.get("provisioning_errors") or []]
+        again = f"attach it again when that is mended, or forget it: wherry compute detach {name}"
+        hint = "; ".join([*filter(None, told), again])
     return ComputeTargetException(f"compute target {name} cannot be used: {why}", hint=hint)
 
 

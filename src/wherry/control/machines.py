@@ -46,6 +46,8 @@ def attach(plane: Plane, row: Row[Any]) -> None:
     except WherryError as error:
         log.warning("compute target %s cannot be attached: %s", row.target, error.message)
         trouble = {"code": str(error.fields.get("cause") or error.code), "message": error.message}
+        if error.hint:
+            trouble["hint"] = error.hint
         changes: dict[str, Any] = {"provisioning_state": FAILED, "provisioning_errors": [trouble]}
         plane.problems[row.target] = error.message
     else:

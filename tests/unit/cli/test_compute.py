@@ -13,6 +13,7 @@ from wherry.cli import candidates, compute_ssh, compute_wait
 from wherry.cli.compute_file import split_host
 from wherry.cli.ending import Usage
 from wherry.cli.session import Session
+from wherry.core.errors import ComputeTargetException
 from wherry.sdk.client import Client
 
 from .conftest import Wherry
@@ -322,6 +323,15 @@ def test_a_cluster_that_may_have_more_nodes_than_its_site_says_so(
     assert "at a time, fewer than max_nodes, 5000" in many.err
 
 
+def test_what_to_do_about_a_machine_is_told() -> None:
+    error = {"code": "port_closed", "message": "nothing listens", "hint": "start sshd there"}
+    record = {"name": "vm", "kind": "machine", "provisioning_state": "Failed"}
+    with pytest.raises(ComputeTargetException) as failed:
+        compute_wait._check({**record, "provisioning_errors": [error]})
+    assert failed.value.message == "compute target vm cannot be used: nothing listens"
+    assert (failed.value.hint or "").startswith("start sshd there; attach it again when")
+
+
 @pytest.mark.parametrize(
     ("problem", "preparing", "over"),
     [("no room", 0, True), ("no room", 1, False), (None, 0, False)],
@@ -361,6 +371,11 @@ def test_names_are_completed(wherry: Wherry, client: Client) -> None:
     found = [item.value for item in candidates.find("targets", Session(client), "")]
     assert found == ["local", "cpu-cluster"]
     assert [item.value for item in candidates.find("sites", Session(client), "l")] == ["local"]
+    sizes = [item.value for item in candidates.find("sizes", Session(client), "", {})]
+    assert sizes[0] == "local-1"
+    of_local = {"name": "local"}
+    assert candidates.find("nodes", Session(client), "", of_local)
+    assert candidates.find("nodes", Session(client), "none-such", of_local) == []
 
 
 def test_sizes_and_costs(wherry: Wherry) -> None:
