@@ -11,6 +11,7 @@ from wherry.core.errors import TargetUnavailableError
 from wherry.core.resources import Resources
 
 from . import agent_answers, agent_lines, ssh_connection
+from .agent import LEAST_FREE
 from .agent_answers import number, text
 from .agent_driver import ROOT
 from .agent_line import Line, Link
@@ -20,7 +21,6 @@ from .ssh_host import Host
 
 LIMIT_S = 60.0
 _ANSWER_S = 30.0
-_LEAST_FREE = 64 << 20
 _LITTLE_FREE = 1 << 30
 _CLOCK_S = 30.0
 
@@ -102,7 +102,7 @@ async def _findings(host: Host, link: Link, root: str) -> Findings:
 
 
 def _check_room(host: Host, free: int, around: Mapping[str, Any]) -> None:
-    if free < _LEAST_FREE:
+    if free < LEAST_FREE:
         raise TargetUnavailableError(
             f"{host}: the disk with {text(around['root'])} is full: {_size(free)} are free",
             hint="make room there",

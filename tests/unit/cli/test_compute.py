@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from wherry.cli import candidates, compute_ssh, compute_wait
+from wherry.cli import candidates, compute_delete, compute_ssh, compute_wait
 from wherry.cli.compute_file import split_host
 from wherry.cli.ending import Usage
 from wherry.cli.session import Session
@@ -147,6 +147,18 @@ def test_a_cluster_is_stopped_started_and_deleted(wherry: Wherry) -> None:
     gone = wherry("compute", "delete", "cpu-cluster", "--yes")
     assert "compute target cpu-cluster deleted" in gone.err
     assert [each["name"] for each in data(wherry("compute", "list", "-o", "json"))] == ["local"]
+
+
+def test_giving_up_a_node_asks_first_and_says_what_it_means(wherry: Wherry) -> None:
+    wherry("compute", "create", "cpu-cluster", "-q")
+    refused = wherry("compute", "give-up", "cpu-cluster", "node1")
+    assert refused.code == 2
+    assert "Its host is not used until it answers." in refused.err
+    assert "may still be executing there" in compute_delete._meaning("lab", "node1", "run_1")
+    refused = wherry("compute", "give-up", "cpu-cluster", "node1", "--yes")
+    assert (refused.code, "has no node 'node1'" in refused.err) == (1, True)
+    record = {"name": "node1", "kind": "machine", "problem": "it does not answer"}
+    assert "wherry compute detach node1 --force" in compute_wait._what_helps(record)
 
 
 @pytest.mark.parametrize(
