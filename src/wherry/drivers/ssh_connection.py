@@ -260,7 +260,9 @@ def _denied(host: Host, client: _Client) -> TargetUnavailableError:
         host,
         "credentials",
         f"{host.address} refused user {user!r}: {_tried(host)}",
-        "look at the user's name, and whether the key is in ~/.ssh/authorized_keys there",
+        "look at the user's name and the password"
+        if host.password and not host.private_key
+        else "look at the user's name, and whether the key is in ~/.ssh/authorized_keys there",
     )
 
 
