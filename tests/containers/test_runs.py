@@ -26,7 +26,7 @@ from wherry.core.lifecycle import ExitRecord, Phase
 from wherry.core.manifest import Manifest
 from wherry.drivers.base import Handle, Launch
 from wherry.drivers.local import LocalDriver
-from wherry.runner import pruning
+from wherry.runner import built, pruning
 
 _PATIENCE_S = 90
 
@@ -281,6 +281,11 @@ def test_images_are_pruned_unless_something_uses_them(
         return [each["key"] for each in json.loads(capsys.readouterr().out)["removed"]]
 
     assert key not in pruned("--older-than", "1d")
+    assert built.main() == 0
+    (image,) = [
+        each for each in json.loads(capsys.readouterr().out)["items"] if each["kind"] == "image"
+    ]
+    assert (image["key"], image["size"] > 0) == (key, True)
     waits = "import os, time; print(1, flush=True)\nwhile not os.path.exists('go'): time.sleep(0.1)"
     handle, folder = node.start(waits, dockerfile=text)
     until(lambda: (folder / "std_log.txt").exists() and said(folder) == "1\n")

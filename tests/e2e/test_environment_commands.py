@@ -38,6 +38,12 @@ def test_built_locked_and_pruned(home: Home, monkeypatch: pytest.MonkeyPatch) ->
     (home.folder / "tiny.lock.json").write_text(lock.stdout)
     again = wherry(home, "environment", "lock", "tiny.lock.json")
     assert json.loads(again.stdout)["pypi"] == json.loads(lock.stdout)["pypi"], again.stderr
+    listed = wherry(home, "environment", "list-built")
+    assert listed.stdout.splitlines()[0].split() == ["KIND", "NAME", "SIZE", "LAST", "USED"]
+    assert "environment 'tiny'" in listed.stdout
+    records = json.loads(wherry(home, "environment", "list-built", "-o", "json").stdout)
+    assert {each["kind"] for each in records} == {"environment"}
+    assert all(each["size"] > 0 for each in records)
     kept = wherry(home, "environment", "prune", "--older-than", "1d")
     assert (kept.stdout, kept.returncode) == ("", 0)
     gone = wherry(home, "environment", "prune", "--all")

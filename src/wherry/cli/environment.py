@@ -10,7 +10,7 @@ import click
 from .command import Group, completing, pass_session, whole_number_option
 from .duration import show_time
 from .ending import Usage
-from .environment_build import build, lock, prune
+from .environment_build import build, list_built, lock, prune
 from .environment_label import label, unlabel
 from .environment_wheel import add_wheel, list_wheels
 from .options import Existing
@@ -41,7 +41,7 @@ def environment() -> None:
     """
 
 
-for _command in (build, lock, prune, label, unlabel, add_wheel, list_wheels):
+for _command in (build, lock, list_built, prune, label, unlabel, add_wheel, list_wheels):
     environment.add_command(_command)
 
 

@@ -1,4 +1,4 @@
-"""``wherry environment build|lock|prune``: what happens to environments on a target."""
+"""``wherry environment build|lock|list-built|prune``: what happens to environments on a target."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import click
 from ..core.errors import UserErrorException
 from ..core.sizes import format_bytes, parse_bytes
 from .command import Command, completing, pass_session
-from .duration import parse_duration
+from .duration import parse_duration, show_time
 from .ending import Usage
 from .output import count, emit
 from .session import Session
+from .table import Column
 
 if TYPE_CHECKING:
     from ..sdk.environment_build import ImageBuildDetails
@@ -101,6 +102,33 @@ def lock(session: Session, name: str, version: Optional[str], target: str) -> No
 
 
 @click.command(
+    "list-built",
+    cls=Command,
+    examples=[
+        "wherry environment list-built",
+        "wherry environment list-built -t node1 --query 'sum([].size)'",
+    ],
+)
+@_on_target
+@pass_session
+def list_built(session: Session, target: str) -> None:
+    """List what was built on a target's machine, with its size: environments and images.
+
+    A file that environments share counts for each of them, what images share for none.
+    """
+    answer = _asked(session, "built", [], target, "list environments")
+    if answer["trouble"]:
+        session.say(f"images are not among them: {answer['trouble']}")
+    columns = [
+        Column("KIND", lambda row: str(row["kind"])),
+        Column("NAME", lambda row: str(row["name"])),
+        Column("SIZE", lambda row: format_bytes(row["size"])),
+        Column("LAST USED", lambda row: show_time(row["used_at"])),
+    ]
+    emit(session, answer["items"], columns)
+
+
+@click.command(
     "prune",
     cls=Command,
     examples=[
@@ -136,7 +164,7 @@ def prune(
     words += ["--limit", limit] if limit else []
     if not words:
         raise Usage("nothing says what is to go", hint="give --older-than 30d, --limit or --all")
-    answer = _pruned(session, words, target)
+    answer = _asked(session, "pruning", words, target, "prune environments")
     if session.asked_for_data:
         emit(session, answer)
         return
@@ -166,7 +194,9 @@ def _built(session: Session, name: str, version: Optional[str], target: str) -> 
     return details
 
 
-def _pruned(session: Session, words: List[str], target: str) -> Dict[str, Any]:
+def _asked(
+    session: Session, what: str, words: List[str], target: str, title: str
+) -> Dict[str, Any]:
     """By a run on the target: that is where they lie."""
     from ..sdk.environment_build import EXPERIMENT
     from ..sdk.script_run_config import ScriptRunConfig
@@ -174,9 +204,9 @@ def _pruned(session: Session, words: List[str], target: str) -> Dict[str, Any]:
     from .submit import submit
 
     with tempfile.TemporaryDirectory(prefix="wherry-") as nothing:
-        command = ["python3", "-m", "wherry.runner.pruning", *words]
+        command = ["python3", "-m", f"wherry.runner.{what}", *words]
         config = ScriptRunConfig(nothing, command=command, compute_target=target)
-        run = submit(session, EXPERIMENT, config, {"display_name": "prune environments"})
+        run = submit(session, EXPERIMENT, config, {"display_name": title})
     record = follow.ended(session, run)
     if record["status"] != "Completed":
         follow.conclude(session, record, shown=False)

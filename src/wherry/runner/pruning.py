@@ -31,13 +31,13 @@ def main(words: List[str]) -> int:
         answer["freed"] += sum(each.size for each in removed)
         answer["size"] += sum(each.size for each in entries(engine, locks))
     except (ContainerError, EngineError) as error:
-        answer["trouble"] = str(error) if _named() else ""  # most nodes have none
+        answer["trouble"] = str(error) if named() else ""  # most nodes have none
     json.dump(answer, sys.stdout, indent=2)
     sys.stdout.write("\n")
     return 0
 
 
-def _named() -> bool:
+def named() -> bool:
     return bool(os.environ.get("DOCKER_HOST") or os.environ.get("CONTAINER_HOST"))
 
 
