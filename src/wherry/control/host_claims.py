@@ -10,8 +10,9 @@ from wherry.core.errors import TargetUnavailableError
 from wherry.core.resources import Resources
 from wherry.store import lost_machines, nodes, sites
 
+from . import sightings
 from .plane import Plane
-from .sightings import Place, Sighting, missed
+from .sightings import Place
 
 
 class HostClaims:
@@ -57,11 +58,10 @@ class HostClaims:
             sites.change(connection, self._site, {"config": {**row.config, "hosts": kept}})
 
     def saw(self, host: HostConfig, owned: Resources) -> None:
-        self._plane.sightings[self._at(host)] = Sighting(self._plane.now(), owned)
+        sightings.see(self._plane.sightings, self._at(host), self._plane.now(), owned)
 
     def missed(self, host: HostConfig, error: TargetUnavailableError) -> None:
-        known = self._plane.sightings.get(self._at(host))
-        self._plane.sightings[self._at(host)] = missed(self._plane.now(), known, error)
+        sightings.miss(self._plane.sightings, self._at(host), self._plane.now(), error)
 
     def trouble(self, host: HostConfig) -> float:
         known = self._plane.sightings.get(self._at(host))

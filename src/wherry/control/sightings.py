@@ -32,9 +32,21 @@ class Sighting:
     reason: str = ""
 
 
-def missed(at: datetime, known: Sighting | None, error: TargetUnavailableError) -> Sighting:
+def miss(
+    known: dict[Place, Sighting], place: Place, at: datetime, error: TargetUnavailableError
+) -> None:
+    """The host could not be used."""
     state = SET_ASIDE if error.fields.get("cause") in _NO_USE else UNREACHABLE
-    return Sighting(at, known.owned if known else None, state, clean(error.message))
+    last = known.get(place)
+    known[place] = Sighting(at, last.owned if last else None, state, clean(error.message))
+
+
+def see(
+    known: dict[Place, Sighting], place: Place, at: datetime, owned: Resources | None = None
+) -> None:
+    """The host answered; what it has is what it had, unless it told."""
+    last = known.get(place)
+    known[place] = Sighting(at, owned or (last.owned if last else None))
 
 
 def forgive(known: dict[Place, Sighting], site: str) -> None:

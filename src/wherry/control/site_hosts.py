@@ -78,10 +78,12 @@ def _lost(host: dict[str, Any], lost: Row[Any] | None) -> dict[str, Any]:
 
 
 def _state(plane: Plane, site: str, host: HostConfig, node: Row[Any] | None) -> tuple[str, str]:
-    if node is not None:
-        lost = node.state == nodes.UNUSABLE
-        return UNREACHABLE if lost else TAKEN, node.reason
     seen = plane.sightings.get((site, host.address, host.port))
+    if node is not None and node.state != nodes.UNUSABLE:
+        return TAKEN, node.reason
+    if node is not None:
+        missed = seen is not None and seen.reason == node.reason
+        return seen.state if seen and missed else SET_ASIDE, node.reason
     return (seen.state, seen.reason) if seen is not None and seen.reason else (FREE, "")
 
 

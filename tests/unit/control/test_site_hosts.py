@@ -76,17 +76,21 @@ def test_a_site_that_is_changed_is_believed_again(plane: Plane) -> None:
     assert hosts(plane)[0]["state"] == "free"
 
 
-def test_the_host_of_a_node_that_cannot_be_used_says_so(plane: Plane) -> None:
+@pytest.mark.parametrize(
+    ("missed", "state"), [("one.lab is off", "unreachable"), ("something else", "set aside")]
+)
+def test_the_host_of_a_node_that_cannot_be_used_says_so(
+    plane: Plane, missed: str, state: str
+) -> None:
+    """Unreachable if that is why: a node with a full disk answers."""
     add_node(plane, "n1")
-    HostClaims(plane, "lab").take("n1", [ONE])
+    claims = HostClaims(plane, "lab")
+    claims.take("n1", [ONE])
+    claims.missed(ONE, TargetUnavailableError(missed, cause="port_closed"))
     with plane.write() as connection:
         nodes.move(connection, "n1", nodes.UNUSABLE, plane.now(), reason="one.lab is off")
     one = hosts(plane)[0]
-    assert (one["state"], one["reason"], one["target"]) == (
-        "unreachable",
-        "one.lab is off",
-        "w/pool",
-    )
+    assert (one["state"], one["reason"], one["target"]) == (state, "one.lab is off", "w/pool")
 
 
 def test_secrets_of_another_key_are_the_problem_of_the_site(plane: Plane) -> None:
