@@ -61,6 +61,7 @@ def test_runs_go_to_the_hosts_that_answer(home: Home, sshd: Sshd, second: Sshd) 
     wait_until(lambda: "unusable" in node_states(cluster))
     cluster.refresh_state()
     assert "127.0.0.4" in str(cluster.problem)
+    assert cluster.workspace.get_sites()[1]["hosts"][1]["state"] == "unreachable"
     second.start()
     wait_until(lambda: node_states(cluster) == ["idle", "idle"])
     cluster.refresh_state()

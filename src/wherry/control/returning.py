@@ -11,6 +11,7 @@ from wherry.core.gang import UNUSABLE
 from wherry.core.text import clean
 from wherry.store import attempts, computes, nodes
 
+from . import sightings
 from .exits import exit_record
 from .node_refusals import count
 from .plane import Plane
@@ -69,6 +70,7 @@ def put_back(plane: Plane, attempt_id: str, error: WherryError) -> bool:
         reason = clean(error.message)
         _give_up(plane, connection, attempt, reason)
         if node is not None:
+            sightings.of_node(plane.sightings, node, plane.now(), error)
             at_once = not refused or error.fields.get("cause") == "disk_full"
             count(connection, node.id, reason, plane.now(), node.tries, at_once=at_once)
     plane.hint(attempt.target)

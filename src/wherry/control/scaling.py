@@ -227,7 +227,7 @@ class Scaling:
         try:
             self._check_there(node.id)
         except TargetUnavailableError as error:
-            self._sighted(node, error)
+            sightings.of_node(self._plane.sightings, node, self._plane.now(), error)
             reason = clean(error.message)
             if error.fields.get("cause") == "gone":  # for sure: another can be made
                 anew = {"reason": reason, "idle_since": None, "tries": 0}
@@ -237,20 +237,9 @@ class Scaling:
             told["tries"] = max(node.tries, TRIES)
             self._change_state(node, nodes.IDLE, nodes.UNUSABLE, told)
         else:
-            self._sighted(node, None)
+            sightings.of_node(self._plane.sightings, node, self._plane.now(), None)
             told = {"reason": "", "idle_since": self._plane.now()}
             self._change_state(node, nodes.UNUSABLE, nodes.IDLE, told)
-
-    def _sighted(self, node: Row[Any], error: TargetUnavailableError | None) -> None:
-        """Its host, if it is one of a pool, is told of with the site, too."""
-        if "port" not in node.config:
-            return
-        known, now = self._plane.sightings, self._plane.now()
-        place = (node.site, node.config["address"], node.config["port"])
-        if error is not None:
-            sightings.miss(known, place, now, error)
-        else:
-            sightings.see(known, place, now)
 
     def _change_state(
         self, node: Row[Any], before: str, after: str, told: Mapping[str, Any]

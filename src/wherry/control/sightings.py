@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from wherry.core.errors import TargetUnavailableError
+from sqlalchemy import Row
+
+from wherry.core.errors import WherryError
 from wherry.core.resources import Resources
 from wherry.core.text import clean
 
@@ -32,9 +35,20 @@ class Sighting:
     reason: str = ""
 
 
-def miss(
-    known: dict[Place, Sighting], place: Place, at: datetime, error: TargetUnavailableError
+def of_node(
+    known: dict[Place, Sighting], node: Row[Any], at: datetime, error: WherryError | None
 ) -> None:
+    """What was met at a node is told of its host, too, if that is one of a pool."""
+    if "port" not in node.config:
+        return
+    place = (node.site, node.config["address"], node.config["port"])
+    if error is None:
+        see(known, place, at)
+    else:
+        miss(known, place, at, error)
+
+
+def miss(known: dict[Place, Sighting], place: Place, at: datetime, error: WherryError) -> None:
     """The host could not be used."""
     state = SET_ASIDE if error.fields.get("cause") in _NO_USE else UNREACHABLE
     last = known.get(place)

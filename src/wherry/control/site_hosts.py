@@ -82,8 +82,7 @@ def _state(plane: Plane, site: str, host: HostConfig, node: Row[Any] | None) -> 
     if node is not None and node.state != nodes.UNUSABLE:
         return TAKEN, node.reason
     if node is not None:
-        missed = seen is not None and seen.reason == node.reason
-        return seen.state if seen and missed else SET_ASIDE, node.reason
+        return (seen.state if seen is not None else "") or SET_ASIDE, node.reason
     return (seen.state, seen.reason) if seen is not None and seen.reason else (FREE, "")
 
 

@@ -76,17 +76,17 @@ def test_a_site_that_is_changed_is_believed_again(plane: Plane) -> None:
     assert hosts(plane)[0]["state"] == "free"
 
 
-@pytest.mark.parametrize(
-    ("missed", "state"), [("one.lab is off", "unreachable"), ("something else", "set aside")]
-)
+@pytest.mark.parametrize(("answers", "state"), [(False, "unreachable"), (True, "set aside")])
 def test_the_host_of_a_node_that_cannot_be_used_says_so(
-    plane: Plane, missed: str, state: str
+    plane: Plane, answers: bool, state: str
 ) -> None:
     """Unreachable if that is why: a node with a full disk answers."""
     add_node(plane, "n1")
     claims = HostClaims(plane, "lab")
     claims.take("n1", [ONE])
-    claims.missed(ONE, TargetUnavailableError(missed, cause="port_closed"))
+    claims.missed(ONE, TargetUnavailableError("one.lab is off", cause="port_closed"))
+    if answers:
+        claims.saw(ONE, Resources(1, 0, 0))
     with plane.write() as connection:
         nodes.move(connection, "n1", nodes.UNUSABLE, plane.now(), reason="one.lab is off")
     one = hosts(plane)[0]
