@@ -131,7 +131,7 @@ class Scaling:
             self._turns.drop()
             return
         view = ClusterView(self._plane, connection, row)
-        self._turns.claim(view, row, self.room or 0, room.size, room.is_held_by)
+        self._turns.claim(view, row, self.room or 0, room.size, room.fits_in_place_of)
 
     def _give(self, row: Row[Any] | None) -> None:
         """Idle nodes go at once to whom has more need of them."""

@@ -53,6 +53,10 @@ class SiteRoom:
         """Whether there is more room for this size once that node is away."""
         return self._site.taken_by([self._size_of(node)], self.size) > 0
 
+    def fits_in_place_of(self, node: Row[Any]) -> bool:
+        """Whether a node of this size can be made where that one is now."""
+        return self._site.taken_by([self.size], self._size_of(node)) == 1
+
     def _size_of(self, node: Row[Any]) -> Size:
         known = self._sizes.get(node.size)
         return known or Size(node.size, node.cpu, node.memory_bytes)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from tests.planes import make_plane
 from tests.unit.control.cluster_world import ClusterWorld
 from tests.unit.control.test_reconciler import Clock, clock
 from wherry.control import computes
 from wherry.control.reconciler import Reconciler
 from wherry.control.reports import report
+from wherry.control.site_room import SiteRoom
+from wherry.core.resources import Resources
+from wherry.drivers.memory import MemoryBackend, MemoryDriver
+from wherry.drivers.site_local import LocalSite
 
 __all__ = ["clock"]
 
@@ -79,6 +85,20 @@ def test_an_idle_node_goes_at_once_where_another_cluster_lacks_it(world: Rivals)
             break
     assert world.status(theirs) == "Starting"
     assert world.nodes() == []
+
+
+def test_a_node_is_not_given_back_for_a_larger_one_that_has_no_room_in_its_place(
+    tmp_path: Path,
+) -> None:
+    plane = make_plane(tmp_path, {"local": MemoryDriver(MemoryBackend())})
+    site = LocalSite(tmp_path / "nodes", Resources(4, 4 << 30, 0))
+    small, large = (next(s for s in site.sizes() if s.name == f"local-{n}") for n in (1, 2))
+    node = SimpleNamespace(size="local-1", cpu=1.0, memory_bytes=1 << 30)
+    assert not SiteRoom(plane, site, large).fits_in_place_of(node)  # type: ignore[arg-type]
+    assert SiteRoom(plane, site, small).fits_in_place_of(node)  # type: ignore[arg-type]
+    node.size = "local-2"
+    assert SiteRoom(plane, site, small).fits_in_place_of(node)  # type: ignore[arg-type]
+    plane.close()
 
 
 def test_the_minimum_of_a_cluster_is_not_given_away(tmp_path: Path, clock: Clock) -> None:
