@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.homes import Home, wait_until
 from tests.podman import BASE, Podman
 from wherry import AmlCompute, Environment, Run, Workspace
-from wherry.core.errors import WherryError
+from wherry.core.errors import ConflictError, NotFoundError, UserErrorException, WherryError
+from wherry.drivers import site_container
 
 TRAIN = """
 import os, platform
@@ -30,8 +33,14 @@ def boxes(home: Home, podman: Podman) -> Iterator[Workspace]:
         "engine": podman.host, "image": BASE, "network": "host", "cores": 2, "memory": "2GiB"
     }  # fmt: skip
     _put("boxes", {"kind": "container", "config": config})
-    yield Workspace.create("w", exist_ok=True)
-    podman("rm", "--all", "--force", "--time", "0")
+    workspace, before = Workspace.create("w", exist_ok=True), first_processes()
+    yield workspace
+    path = "/workspaces/w/computes"
+    for each in workspace._client.get(path)["items"]:
+        with suppress(NotFoundError, UserErrorException, ConflictError):  # leaving, or this machine
+            workspace._client.delete(f"{path}/{each['name']}?cancel=true")
+    wait_until(lambda: names(podman) == [])  # while there is a server that removes them
+    wait_until(lambda: first_processes() <= before)  # an engine may list less than what runs
 
 
 def _put(site: str, body: dict[str, object]) -> None:
@@ -53,6 +62,12 @@ def submit(home: Home, text: str, target: str) -> Run:
 def problem(workspace: Workspace) -> str | None:
     found: str | None = workspace._client.get("/workspaces/w/computes/c1")["problem"]
     return found
+
+
+def first_processes() -> set[int]:
+    """Of all containers that are nodes, whether their engine knows them or not."""
+    found = psutil.process_iter(["cmdline"])
+    return {each.pid for each in found if site_container.WAIT in (each.info["cmdline"] or ())}
 
 
 def names(podman: Podman) -> list[str]:

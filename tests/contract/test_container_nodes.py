@@ -22,7 +22,8 @@ class TestContainerNode(DriverContract):
     def make_driver(self, podman: Podman, tmp_path: Path) -> Iterator[MakeDriver]:
         shared = [f"{tmp_path}:{tmp_path}"]
         config = ContainersConfig(podman.host, BASE, volumes=shared, network="host")
-        site = ContainerSite("box", config, "me", str(tmp_path / "nodes"), lambda: "")
+        root, locks = str(tmp_path / "nodes"), str(tmp_path / "locks")
+        site = ContainerSite("box", config, "me", root, locks, lambda: "")
         size = site.sizes()[0]
         made: list[AgentDriver] = []
 

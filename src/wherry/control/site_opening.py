@@ -49,6 +49,7 @@ def _containers(plane: Plane, row: Row[Any]) -> Site:
         ContainersConfig(**row.config),
         plane.server_id,
         node_root(plane),
+        str(Path(plane.settings.home) / "images"),
         lambda: plane.url,
     )
     return site

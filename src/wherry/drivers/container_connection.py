@@ -57,18 +57,19 @@ class Opened:
 
 
 async def connect(place: ContainerPlace) -> Opened:
-    """One that has stopped is started: its files are there, as after a reboot."""
+    """Looks whether it is there and runs. It starts nothing: it may be on its way out."""
     try:
-        await asyncio.to_thread(_run, place)
+        engine = Engine(place.engine)
+        seen = await asyncio.to_thread(engine.call, "GET", f"/containers/{place.name}/json")
     except (ContainerError, EngineError) as error:
         raise _unavailable(place, error) from None
+    if not seen["State"]["Running"]:
+        raise TargetUnavailableError(
+            f"{place} has stopped",
+            hint="its node is made again where runs wait for it",
+            cause=GONE,
+        )
     return Opened(place)
-
-
-def _run(place: ContainerPlace) -> None:
-    engine, path = Engine(place.engine), f"/containers/{place.name}"
-    if not engine.call("GET", f"{path}/json")["State"]["Running"]:
-        engine.call("POST", f"{path}/start")
 
 
 class _Process:

@@ -13,8 +13,8 @@ from .container_connection import GONE
 
 
 class ContainerNode(AgentDriver):
-    """Unlike a machine that cannot be reached, a container that was removed has ended for sure, and
-    nothing is left to be cleared.
+    """Unlike a machine that cannot be reached, a container that has stopped or was removed has
+    ended for sure, and nothing in it is to be cleared.
     """
 
     def observe(self, handles: Sequence[Handle]) -> Mapping[Handle, Observation]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -30,7 +29,7 @@ log = logging.getLogger(__name__)
 NODE, SERVER, SITE, GPUS = "wherry.node", "wherry.server", "wherry.site", "wherry.gpus"
 
 # The shell is the first process: it takes in whatever loses its parent, and ends when told to.
-_WAIT = "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"
+WAIT = "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"
 _RIGHTS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
 _NOT_THERE = 404
 _MOST_PROCESSES = 4096
@@ -40,7 +39,8 @@ _CACHE = "/var/cache/wherry"
 class ContainerSite:
     """``server_id`` tells this server's containers from those of others on the same engine.
 
-    ``root`` is the folder of attempts in a node, ``server`` the address of this server.
+    ``root`` is the folder of attempts in a node, ``locks`` one of this server's own, and ``server``
+    its address.
     """
 
     def __init__(
@@ -49,12 +49,14 @@ class ContainerSite:
         config: ContainersConfig,
         server_id: str,
         root: str,
+        locks: str,
         server: Callable[[], str],
     ) -> None:
         self._name = name
         self._config = config
         self._server_id = server_id
         self._root = root
+        self._locks = locks
         self._server = server
 
     def _engine(self) -> Engine:
@@ -135,8 +137,8 @@ class ContainerSite:
         )
 
     def _have_image(self, engine: Engine) -> None:
-        locks = os.path.join(tempfile.gettempdir(), f"wherry-images-{os.getuid()}")
-        Images(engine, f"site {self._name!r}", locks, log.info).pull(self._config.image, {})
+        called = f"site {self._name!r}"
+        Images(engine, called, self._locks, log.info).pull(self._config.image, {})
 
     def _create(self, engine: Engine, node_id: str, size: Size) -> None:
         name = _name(node_id)
@@ -167,7 +169,7 @@ class ContainerSite:
         labels = {NODE: node_id, GPUS: ",".join(devices), **mine}
         return {
             "Image": self._config.image,
-            "Entrypoint": ["/bin/sh", "-c", _WAIT],
+            "Entrypoint": ["/bin/sh", "-c", WAIT],
             "Cmd": [],
             "Env": [f"WHERRY_CACHE={_CACHE}"],
             "Labels": labels,
