@@ -19,6 +19,7 @@ from wherry.core.resources import Resources
 from . import agent_answers, agent_bundle, agent_lines
 from .agent_talk import START_S, Answer
 from .base import Handle, Health, Launch, Reach
+from .dialled import Dialled
 from .local import rendered
 from .places import CONNECT_S, Connect, Place
 
@@ -59,6 +60,9 @@ class AgentDriver:
         self._shared = lines.hold(place, server, connect)
         self._close = weakref.finalize(self, lines.let_go, place, server)
         self._close.atexit = False
+        self._dialled = Dialled(self._shared.line)
+        self._hang_up = weakref.finalize(self, _hang_up, lines.loop, self._dialled)
+        self._hang_up.atexit = False
         self._inbox: _Inbox | None = None
 
     def check(self) -> Health:
@@ -82,6 +86,9 @@ class AgentDriver:
     def reach(self, node: str = "") -> Reach:
         link, file = self._do(self._shared.line.server_file(self._root))
         return Reach(str(link.way), file, str(link.agent.hello["python"]))
+
+    def dial(self, path: str, node: str = "") -> str:
+        return self._do(self._dialled.open(path))
 
     def render(self, launch: Launch) -> str:
         return rendered(launch, f"{self._root}/{launch.attempt_id}", str(self._place))
@@ -124,6 +131,7 @@ class AgentDriver:
     def close(self) -> None:
         """The connection, if nobody else has use for it; attempts go on."""
         self._close()
+        self._hang_up()
 
     def _ask_to_start(self, what: str, launch: Launch) -> dict[str, Any]:
         """The program travels once, whatever the number of attempts that it starts."""
@@ -201,6 +209,11 @@ def _fields(launch: Launch) -> dict[str, Any]:
 @lru_cache(maxsize=16)
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def _hang_up(loop: agent_lines.Loop, dialled: Dialled) -> None:
+    """From any thread at any time."""
+    loop.leave(dialled.close())
 
 
 def _close(*descriptors: int) -> None:

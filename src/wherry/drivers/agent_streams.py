@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import select
+import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from .streams import PIECE, WINDOW
@@ -111,7 +114,7 @@ class _Stream:
         """Both ways until both have ended, or one has broken."""
         reader, writer = ends
         work = [
-            asyncio.ensure_future(self._read(reader)),
+            asyncio.ensure_future(self._read(reader, partial(_hung_up, writer))),
             asyncio.ensure_future(self._write(writer)),
         ]
         try:
@@ -128,10 +131,12 @@ class _Stream:
         self.forget()
         self.done.set()
 
-    async def _read(self, reader: asyncio.StreamReader) -> None:
+    async def _read(self, reader: asyncio.StreamReader, hung_up: Callable[[], bool]) -> None:
         while piece := await reader.read(min(PIECE, await self._allowed())):
             self._may_send -= len(piece)
             self._send({"stream": self.name}, piece)
+        if hung_up():
+            raise BrokenPipeError("nobody is there any more")
         self._send({"stream": self.name, "end": True}, b"")
 
     async def _allowed(self) -> int:
@@ -148,3 +153,13 @@ class _Stream:
             self._send({"stream": self.name, "more": len(piece)}, b"")
         with suppress(OSError):
             writer.write_eof()
+
+
+def _hung_up(writer: asyncio.StreamWriter) -> bool:
+    """Whether nobody listens to what would still come, which unix sockets tell."""
+    ends = writer.get_extra_info("socket")
+    if ends is None or ends.family != socket.AF_UNIX or ends.fileno() < 0:
+        return False
+    poll = select.poll()
+    poll.register(ends.fileno(), 0)
+    return bool(poll.poll(0))

@@ -172,3 +172,16 @@ class Remote(Protocol):
     def reach(self, node: str = "") -> Reach | None:
         """For the named node, where there are several; None for one that is this machine."""
         ...
+
+
+@runtime_checkable
+class Dialing(Protocol):
+    """A driver that leads to what programs on its nodes listen on."""
+
+    def dial(self, path: str, node: str = "") -> str:
+        """A unix socket of this machine that leads to the unix socket ``path`` of the node.
+
+        There as long as the driver; whether somebody listens at the other end is seen by who
+        connects: such a connection ends at once.
+        """
+        ...

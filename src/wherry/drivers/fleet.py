@@ -11,7 +11,7 @@ from typing import Any
 from wherry.core.errors import LaunchRefusedError, NodeUnavailableError, TargetUnavailableError
 from wherry.core.lifecycle import Observation, Phase
 
-from .base import Driver, Handle, Health, Launch, Reach, Remote, Rescuer
+from .base import Dialing, Driver, Handle, Health, Launch, Reach, Remote, Rescuer
 from .warm import Warm
 
 _AT_ONCE = 16
@@ -41,6 +41,13 @@ class Fleet:
         driver: Any = self._driver_of(node) if node else None
         with _about():
             return driver.reach() if isinstance(driver, Remote) else None
+
+    def dial(self, path: str, node: str = "") -> str:
+        driver: Any = self._driver_of(node)
+        if not isinstance(driver, Dialing):
+            raise NodeUnavailableError(f"nothing leads to node {node}: it is gone")
+        with _about():
+            return driver.dial(path)
 
     def submit(self, launch: Launch) -> Handle:
         driver = self._driver_of(launch.node)

@@ -82,6 +82,9 @@ class LocalDriver:
             return f"it asks for {resources}, this machine has {owned}"
         return None
 
+    def dial(self, path: str, node: str = "") -> str:
+        return path
+
     def render(self, launch: Launch) -> str:
         return rendered(launch, str(self._folder_of(launch.attempt_id)), "this machine")
 
