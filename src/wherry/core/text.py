@@ -12,6 +12,11 @@ def clean(text: str, limit: int = 0) -> str:
     return text[: limit - 1] + "…" if limit and len(text) > limit else text
 
 
+def shown(value: object) -> str:
+    """As it was written, as far as anyone would read it."""
+    return repr(value) if len(repr(value)) < 100 else f"{repr(value)[:100]}..."
+
+
 def without_password(address: str) -> str:
     """The address as it may be shown: a password in it becomes ``***``.
 
