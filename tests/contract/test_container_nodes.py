@@ -38,3 +38,22 @@ class TestContainerNode(DriverContract):
             driver.close()
         site.remove("node")
         assert site.machines() == {}
+
+
+@pytest.mark.containers
+def test_a_home_outlives_its_container_and_goes_when_it_is_forgotten(
+    podman: Podman, tmp_path: Path
+) -> None:
+    config = ContainersConfig(podman.host, BASE, network="host")
+    site = ContainerSite("box", config, "me", "/nodes", str(tmp_path), lambda: "")
+    size = site.sizes()[0]
+    write, read = "echo kept > {}/notes", "read line < {}/notes; test $line = kept"
+    for node, command in (("one", write), ("two", read)):
+        machine = site.make(node, size, "h")
+        folder = machine.config["home"]
+        podman("exec", machine.config["container"], "sh", "-c", command.format(folder))
+        assert site.machines()[node].config["home"] == folder
+        site.remove(node)
+    for _ in range(2):
+        site.forget("h")
+    assert "wherry-home-h" not in podman("volume", "ls", "-q")

@@ -40,7 +40,10 @@ class OneHost:
     def machines(self) -> Mapping[str, Machine]:
         return {}
 
-    def make(self, node_id: str, size: Size) -> Machine:
+    def make(self, node_id: str, size: Size, home: str = "") -> Machine:
+        raise NotImplementedError
+
+    def forget(self, home: str) -> None:
         raise NotImplementedError
 
     def remove(self, node_id: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from wherry.core.compute_configs import CLUSTER, ClusterConfig
+from wherry.core.compute_configs import CLUSTER, cluster_of
 from wherry.core.waiting import for_nodes
 from wherry.store import computes
 
@@ -21,7 +21,7 @@ class ClusterQueue:
 
     def __init__(self, plane: Plane, connection: Connection, row: Row[Any]) -> None:
         self._row = row
-        self._config = ClusterConfig(**row.config)
+        self._config = cluster_of(row.kind, row.config)
         self._room = plane.rooms.get(row.target)
         view = ClusterView(plane, connection, row)
         self._views = view.nodes

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row
 
 from wherry.core import autoscale, holding
 from wherry.core.autoscale import Actions, Config
-from wherry.core.compute_configs import ClusterConfig
+from wherry.core.compute_configs import cluster_of
 from wherry.core.nodes import NodeState, NodeView, freshest
 from wherry.core.scheduling import Job, Schedule
 from wherry.store import nodes, queues
@@ -23,7 +23,7 @@ _LEAST, _MOST = 200, 2000
 
 def config_of(row: Row[Any]) -> Config:
     """One that is stopped, or going, has no nodes but those at work."""
-    config = ClusterConfig(**row.config)
+    config = cluster_of(row.kind, row.config)
     if row.stopped_at is not None or row.deleting_at is not None:
         return Config(0, 0, 0.0)
     return Config(config.min_nodes, config.max_nodes, float(config.idle_seconds))

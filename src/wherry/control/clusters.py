@@ -13,6 +13,7 @@ from wherry.drivers.site_local import LocalSite
 from wherry.drivers.sites import Machine, Site
 from wherry.store import computes, nodes, sites
 
+from . import homes
 from .cluster_admission import ClusterAdmission
 from .plane import Plane
 from .scaling import Scaling
@@ -62,8 +63,15 @@ class Cluster:
                 self.scaling.forgive()
         try:
             self.scaling.tick()
+            self._forget_home()
         except LaunchRefusedError as error:  # its secrets were sealed with another key
             raise TargetUnavailableError(error.message, hint=error.hint) from None
+
+    def _forget_home(self) -> None:
+        with self._plane.database.read() as connection:
+            row = computes.find(connection, self._target)
+        if row is not None:
+            homes.forget(self._plane, row, self.site())
 
     def _fleet(self) -> Fleet:
         try:

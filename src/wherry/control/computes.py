@@ -28,7 +28,7 @@ from wherry.core.nearest import listed, suggest
 from wherry.core.records import Page, Workspace
 from wherry.core.targets import LOCAL, check_compute_name, key
 from wherry.core.vm_sizes import nearest
-from wherry.store import computes, nodes, workspaces
+from wherry.store import computes, homes, nodes, workspaces
 from wherry.store.listing import Filter
 
 from . import compute_records, machines, runs, sites
@@ -197,6 +197,7 @@ def finish_removal(plane: Plane, target: str) -> bool:
             or nodes.present(connection, target)
             or computes.active_runs(connection, target, 1)
             or computes.has_traces(connection, target)
+            or homes.find(connection, row.id) is not None
         )
         if waits:
             return False

@@ -8,7 +8,7 @@ from typing import Any
 from wherry.core.compute_configs import HostConfig
 from wherry.core.errors import TargetUnavailableError
 from wherry.core.resources import Resources
-from wherry.store import lost_machines, nodes, sites
+from wherry.store import homes, lost_machines, nodes, sites
 
 from . import sightings
 from .plane import Plane
@@ -45,6 +45,15 @@ class HostClaims:
     def give_back(self, node_id: str) -> None:
         with self._plane.write() as connection:
             nodes.change(connection, node_id, {"config": {}})
+
+    def home(self, home: str) -> Mapping[str, Any]:
+        with self._plane.database.read() as connection:
+            row = homes.find(connection, home)
+        return row.config if row is not None else {}
+
+    def settle(self, home: str, host: HostConfig) -> None:
+        with self._plane.write() as connection:
+            homes.settle(connection, home, {"address": host.address, "port": host.port})
 
     def pin(self, host: HostConfig, keys: Mapping[str, Any]) -> None:
         with self._plane.write() as connection:

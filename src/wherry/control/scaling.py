@@ -26,7 +26,7 @@ from wherry.drivers.base import Driver, Remote
 from wherry.drivers.sites import Machine, Site
 from wherry.store import computes, nodes, sites
 
-from . import costs, sightings
+from . import costs, homes, sightings
 from .cluster_views import ClusterView
 from .evictions import make_room
 from .plane import Plane
@@ -265,7 +265,7 @@ class Scaling:
             if self._must_be_kept(node):
                 machine = self._as_it_is(node)
             else:
-                machine = self._site().make(node.id, size)
+                machine = self._site().make(node.id, size, self._home())
                 self._forget(node.id)  # it may be another one than before
         except WherryError as error:
             self._failed(node.id, error)
@@ -288,6 +288,11 @@ class Scaling:
                     }
                     nodes.move(connection, node.id, nodes.IDLE, now, **facts)
         self._plane.hint(self._target)
+
+    def _home(self) -> str:
+        with self._plane.database.read() as connection:
+            row = computes.find(connection, self._target)
+        return homes.ensure(self._plane, row) if row is not None else ""
 
     def _must_be_kept(self, node: Row[Any]) -> bool:
         """Whether what ended on the machine is still to be cleared: no other will do."""

@@ -6,14 +6,17 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
+from .config_fields import SECRETS, amount, known, shown, text, texts, whole
 from .errors import UserErrorException
+from .instance_config import InstanceConfig
 from .nearest import suggest
 from .sizes import parse_bytes
 from .ssh_names import check_address, check_host_key, check_jump, check_user
 from .targets import LOCAL
-from .text import clean
 
-CLUSTER, MACHINE = "cluster", "machine"
+CLUSTER, MACHINE, INSTANCE = "cluster", "machine", "instance"
+# Those that have nodes of a site.
+LOCATED = (CLUSTER, INSTANCE)
 SITE_KINDS = SSH, CONTAINER = "ssh", "container"
 # What each type of Azure's may be here. A machine that is made is a cluster of one node that stays.
 TYPES: Mapping[str, Sequence[str]] = {
@@ -26,9 +29,7 @@ DEFAULT_IMAGE = "docker.io/library/python:3.12-slim"
 MOST_NODES = 10_000
 MOST_HOSTS = 10_000
 _LONGEST_S = 30 * 24 * 3600
-_LONGEST_TEXT = 20_000
 _ENGINES = ("unix://", "tcp://")
-SECRETS = ("password", "private_key", "passphrase")
 
 # Where Azure has machines: whoever names one of these here means this machine.
 _REGIONS = """
@@ -62,18 +63,18 @@ class ClusterConfig:
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> ClusterConfig:
-        _known("a cluster", fields, cls.__dataclass_fields__)
+        known("a cluster", fields, cls.__dataclass_fields__)
         if fields.get("max_nodes") in (None, ""):
             raise UserErrorException(
                 "max nodes count is mandatory", hint="say how many nodes there may be: max_nodes=4"
             )
         config = cls(
-            max_nodes=_whole("max_nodes", fields["max_nodes"], 0, MOST_NODES),
-            min_nodes=_whole("min_nodes", fields.get("min_nodes", 0), 0, MOST_NODES),
-            idle_seconds=_whole("idle_seconds", fields.get("idle_seconds", 120), 0, _LONGEST_S),
-            vm_size=_text("vm_size", fields.get("vm_size")),
+            max_nodes=whole("max_nodes", fields["max_nodes"], 0, MOST_NODES),
+            min_nodes=whole("min_nodes", fields.get("min_nodes", 0), 0, MOST_NODES),
+            idle_seconds=whole("idle_seconds", fields.get("idle_seconds", 120), 0, _LONGEST_S),
+            vm_size=text("vm_size", fields.get("vm_size")),
             vm_priority=_priority(fields.get("vm_priority")),
-            location=_text("location", fields.get("location")),
+            location=text("location", fields.get("location")),
         )
         if config.max_nodes < config.min_nodes:
             raise UserErrorException(
@@ -100,7 +101,7 @@ class MachineConfig:
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> MachineConfig:
-        _known("a machine", fields, cls.__dataclass_fields__)
+        known("a machine", fields, cls.__dataclass_fields__)
         return cls(**_reached(fields))
 
     def to_dict(self) -> Dict[str, Any]:
@@ -123,7 +124,7 @@ class HostConfig(MachineConfig):
             fields = {"address": fields}
         if not isinstance(fields, Mapping):
             raise UserErrorException(
-                f"a host is {_shown(fields)}, not an address or a table of fields",
+                f"a host is {shown(fields)}, not an address or a table of fields",
                 hint="such as: {address: node1.lab, username: me, cores: 8, memory: 32GB}",
             )
         given = dict(fields)
@@ -131,19 +132,19 @@ class HostConfig(MachineConfig):
             given["username"] = given.pop("user")
         if "memory" in given:
             given["memory_bytes"] = given.pop("memory")
-        _known("a host", given, cls.__dataclass_fields__)
+        known("a host", given, cls.__dataclass_fields__)
         reached = _reached(given)
         return cls(
             **reached,
-            cores=_amount("cores", given.get("cores"), 0.01),
+            cores=amount("cores", given.get("cores"), 0.01),
             memory_bytes=None
             if given.get("memory_bytes") in (None, "")
             else parse_bytes(given["memory_bytes"]),
             gpus=None
             if given.get("gpus") in (None, "")
-            else _whole("gpus", given["gpus"], 0, 10_000),
-            price_per_hour=_amount("price_per_hour", given.get("price_per_hour")) or 0.0,
-            name=_text("name", given.get("name")) or reached["address"],
+            else whole("gpus", given["gpus"], 0, 10_000),
+            price_per_hour=amount("price_per_hour", given.get("price_per_hour")) or 0.0,
+            name=text("name", given.get("name")) or reached["address"],
         )
 
 
@@ -202,17 +203,17 @@ class ContainersConfig:
         given = dict(fields)
         if "memory" in given:
             given["memory_bytes"] = given.pop("memory")
-        _known("a site of kind container", given, cls.__dataclass_fields__)
+        known("a site of kind container", given, cls.__dataclass_fields__)
         memory = given.get("memory_bytes")
         return cls(
             engine=_engine(given.get("engine")),
-            image=_text("image", given.get("image")) or DEFAULT_IMAGE,
-            cores=_amount("cores", given.get("cores"), 0.01),
+            image=text("image", given.get("image")) or DEFAULT_IMAGE,
+            cores=amount("cores", given.get("cores"), 0.01),
             memory_bytes=None if memory in (None, "") else parse_bytes(memory),
-            gpus=_whole("gpus", given.get("gpus") or 0, 0, 10_000),
-            price_per_hour=_amount("price_per_hour", given.get("price_per_hour")) or 0.0,
-            volumes=[_volume(each) for each in _texts("volumes", given.get("volumes"))],
-            network=_text("network", given.get("network")),
+            gpus=whole("gpus", given.get("gpus") or 0, 0, 10_000),
+            price_per_hour=amount("price_per_hour", given.get("price_per_hour")) or 0.0,
+            volumes=[_volume(each) for each in texts("volumes", given.get("volumes"))],
+            network=text("network", given.get("network")),
         )
 
     def to_dict(self) -> Dict[str, Any]:
@@ -226,7 +227,7 @@ def parse_site(kind: object, fields: Mapping[str, Any]) -> Dict[str, Any]:
     if kind == SSH:
         return PoolConfig.parse(fields).to_dict()
     raise UserErrorException(
-        f"there are no sites of kind {_shown(kind)}{suggest(str(kind), SITE_KINDS)}",
+        f"there are no sites of kind {shown(kind)}{suggest(str(kind), SITE_KINDS)}",
         hint=f"a site is of kind {' or '.join(SITE_KINDS)}; this machine is there by itself",
     )
 
@@ -235,7 +236,7 @@ def kind_of(type: object, kind: object) -> str:
     """Our word for a type of Azure's."""
     if type not in TYPES:
         raise UserErrorException(
-            f"there are no compute targets of type {_shown(type)}{suggest(str(type), TYPES)}",
+            f"there are no compute targets of type {shown(type)}{suggest(str(type), TYPES)}",
             hint=f"the types are {', '.join(TYPES)}",
         )
     kinds = TYPES[str(type)]
@@ -250,7 +251,17 @@ def parse_compute(kind: str, fields: Mapping[str, Any]) -> Dict[str, Any]:
     """The configuration of a target of that kind, whole."""
     if kind == CLUSTER:
         return ClusterConfig.parse(fields).to_dict()
+    if kind == INSTANCE:
+        return InstanceConfig.parse(fields).to_dict()
     return MachineConfig.parse(fields).to_dict()
+
+
+def cluster_of(kind: str, config: Mapping[str, Any]) -> ClusterConfig:
+    """What a target with nodes is as a cluster: an instance is one of a single node that stays."""
+    if kind == INSTANCE:
+        place = {"vm_size": config["vm_size"], "location": config["location"]}
+        return ClusterConfig(max_nodes=1, min_nodes=1, idle_seconds=0, **place)
+    return ClusterConfig(**config)
 
 
 def parse_secrets(
@@ -259,8 +270,8 @@ def parse_secrets(
     """Those that were given; a host of a pool may have its own besides those of all."""
     given = fields or {}
     own = {secret_of(host, name) for host in hosts for name in SECRETS}
-    _known("secrets", {name: "" for name in given if name not in own}, SECRETS)
-    found = {name: _text(name.partition("@")[0], value) for name, value in given.items()}
+    known("secrets", {name: "" for name in given if name not in own}, SECRETS)
+    found = {name: text(name.partition("@")[0], value) for name, value in given.items()}
     return {name: value for name, value in found.items() if value}
 
 
@@ -288,95 +299,42 @@ def site_name(location: str) -> str:
 
 def _reached(fields: Mapping[str, Any]) -> Dict[str, Any]:
     port = fields.get("port")
-    keys = _texts("jump_host_keys", fields.get("jump_host_keys"))
+    keys = texts("jump_host_keys", fields.get("jump_host_keys"))
     return {
-        "address": check_address(_text("address", fields.get("address"))),
-        "username": check_user(_text("username", fields.get("username"))),
-        "port": 22 if port in (None, "") else _whole("port", port, 1, 65535),
-        "host_key": check_host_key(_text("host_key", fields.get("host_key"))),
-        "jump": check_jump(_text("jump", fields.get("jump"))),
-        "python": _text("python", fields.get("python")),
+        "address": check_address(text("address", fields.get("address"))),
+        "username": check_user(text("username", fields.get("username"))),
+        "port": 22 if port in (None, "") else whole("port", port, 1, 65535),
+        "host_key": check_host_key(text("host_key", fields.get("host_key"))),
+        "jump": check_jump(text("jump", fields.get("jump"))),
+        "python": text("python", fields.get("python")),
         "jump_host_keys": [check_host_key(each, "jump_host_keys") for each in keys],
     }
 
 
 def _engine(value: Any) -> str:
-    text = _text("engine", value)
-    if text and not text.startswith(_ENGINES):
+    address = text("engine", value)
+    if address and not address.startswith(_ENGINES):
         raise UserErrorException(
-            f"engine is {_shown(value)}, which is no address of a container engine",
+            f"engine is {shown(value)}, which is no address of a container engine",
             hint=f"it is written as DOCKER_HOST is, and begins with {' or '.join(_ENGINES)}",
         )
-    return text
+    return address
 
 
-def _volume(text: str) -> str:
-    source, _, rest = text.partition(":")
+def _volume(written: str) -> str:
+    source, _, rest = written.partition(":")
     if not source or not rest.startswith("/"):
         raise UserErrorException(
-            f"volumes has {_shown(text)}, which is no volume", hint="such as /data:/data:ro"
+            f"volumes has {shown(written)}, which is no volume", hint="such as /data:/data:ro"
         )
-    return text
-
-
-def _known(what: str, fields: Mapping[str, Any], names: Any) -> None:
-    for name in fields:
-        if name not in names:
-            raise UserErrorException(
-                f"{what} has no field {_shown(name)}{suggest(str(name), names)}",
-                hint=f"the fields are {', '.join(names)}",
-            )
-
-
-def _whole(name: str, value: Any, least: int, most: int) -> int:
-    """Also from text: notebooks pass numbers from the environment as they are."""
-    try:
-        number = int(str(value).strip())
-    except ValueError:
-        number = None
-    if number is None or isinstance(value, bool) or not least <= number <= most:
-        raise UserErrorException(
-            f"{name} is {_shown(value)}, not a whole number from {least} to {most}",
-            hint=f"such as {name}: {22 if name == 'port' else max(least, min(4, most))}",
-        )
-    return number
-
-
-def _amount(name: str, value: Any, least: float = 0.0) -> Optional[float]:
-    if value in (None, ""):
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = -1.0
-    if isinstance(value, bool) or not least <= number < 1e9:
-        raise UserErrorException(f"{name} is {_shown(value)}, not an amount")
-    return number
-
-
-def _shown(value: Any) -> str:
-    return repr(value) if len(repr(value)) < 100 else f"{repr(value)[:100]}..."
-
-
-def _text(name: str, value: Any) -> str:
-    if value is None:
-        return ""
-    if not isinstance(value, str) or len(value) > _LONGEST_TEXT or clean(value) != value:
-        raise UserErrorException(f"{name} must be a text, not {str(value)[:100]!r}")
-    return value.strip() if name not in SECRETS else value
-
-
-def _texts(name: str, value: Any) -> List[str]:
-    if value is not None and not isinstance(value, (list, tuple)):
-        raise UserErrorException(f"{name} must be a list of texts, not {str(value)[:100]!r}")
-    return [_text(name, each) for each in value or ()]
+    return written
 
 
 def _priority(value: Any) -> str:
     """In both eras' spellings."""
-    text = _text("vm_priority", value).lower().replace("_", "").replace("-", "")
-    if text in ("", DEDICATED, LOW_PRIORITY):
-        return text or DEDICATED
+    written = text("vm_priority", value).lower().replace("_", "").replace("-", "")
+    if written in ("", DEDICATED, LOW_PRIORITY):
+        return written or DEDICATED
     raise UserErrorException(
-        f"vm_priority is {_shown(value)}", hint=f"it is {DEDICATED} or {LOW_PRIORITY}"
+        f"vm_priority is {shown(value)}", hint=f"it is {DEDICATED} or {LOW_PRIORITY}"
     )

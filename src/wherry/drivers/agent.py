@@ -28,6 +28,7 @@ from wherry.core.resources import Resources
 
 from . import frames, reaching
 from .base import Handle, Launch
+from .homes import remove_home
 from .local import LocalDriver
 from .processes import identity
 from .streams import Streams
@@ -263,6 +264,25 @@ def _release(agent: Agent, request: Mapping[str, Any], _data: bytes) -> Answer:
     return {}, b""
 
 
+def _forget(agent: Agent, request: Mapping[str, Any], _data: bytes) -> Answer:
+    """Remove a home, and all that lies in it."""
+    try:
+        remove_home(_homes(request), str(request["home"]))
+    except OSError as error:
+        raise TargetUnavailableError(f"a home cannot be removed: {error}") from None
+    return {}, b""
+
+
+def _house(agent: Agent, request: Mapping[str, Any], _data: bytes) -> Answer:
+    """Have a home there; where it is."""
+    folder = _homes(request) / str(request["home"])
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise TargetUnavailableError(f"{folder} cannot be made: {error.strerror}") from None
+    return {"path": str(folder)}, b""
+
+
 def _refuse(agent: Agent, request: Mapping[str, Any], _data: bytes) -> Answer:
     resources = Resources(**request["resources"])
     return {"refusal": agent.driver(request).refuse(resources, request["interpreter"])}, b""
@@ -284,6 +304,8 @@ _OPERATIONS: Mapping[str, Callable[[Agent, Mapping[str, Any], bytes], Answer]] =
     "read_log": _read_log,
     "release": _release,
     "refuse": _refuse,
+    "house": _house,
+    "forget": _forget,
 }
 
 
@@ -305,6 +327,11 @@ def _launch(agent: Agent, request: Mapping[str, Any], data: bytes) -> Tuple[Laun
 def _fields(seen: Observation) -> Dict[str, Any]:
     exit = None if seen.exit is None else dict(seen.exit.__dict__)
     return {"phase": seen.phase.value, "exit": exit, "detail": seen.detail}
+
+
+def _homes(request: Mapping[str, Any]) -> Path:
+    """Beside the attempts, which are swept."""
+    return Path(os.path.expanduser(str(request["root"])) + "-homes")
 
 
 def _server_file(request: Mapping[str, Any]) -> Path:

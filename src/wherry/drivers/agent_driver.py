@@ -119,6 +119,16 @@ class AgentDriver:
     def release(self, handle: Handle) -> None:
         self._ask("release", {"handle": handle}, limit_s=_START_S)
 
+    def house(self, home: str) -> str:
+        """The folder of a home there, made unless it is there already."""
+        answer, _ = self._ask("house", {"home": home})
+        with agent_answers.making_sense(self._place):
+            return agent_answers.text(answer["path"])
+
+    def forget(self, home: str) -> None:
+        """Remove that folder and all that lies in it."""
+        self._ask("forget", {"home": home}, limit_s=_START_S)
+
     def inbox(self) -> int:
         if self._inbox is None:
             self._inbox = _Inbox()

@@ -27,6 +27,7 @@ from .sites import Machine
 log = logging.getLogger(__name__)
 
 NODE, SERVER, SITE, GPUS = "wherry.node", "wherry.server", "wherry.site", "wherry.gpus"
+HOME = "wherry.home"
 
 # The shell is the first process: it takes in whatever loses its parent, and ends when told to.
 WAIT = "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"
@@ -34,6 +35,7 @@ _RIGHTS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
 _NOT_THERE = 404
 _MOST_PROCESSES = 4096
 _CACHE = "/var/cache/wherry"
+_HOME = "/home/wherry"
 
 
 class ContainerSite:
@@ -78,13 +80,14 @@ class ContainerSite:
     def taken_by(self, promised: Sequence[Size], size: Size) -> int:
         return size.taken_by(sum((each.resources for each in promised), Resources(0, 0, 0)))
 
-    def make(self, node_id: str, size: Size) -> Machine:
+    def make(self, node_id: str, size: Size, home: str = "") -> Machine:
         name = _name(node_id)
         try:
             engine = self._engine()
             if _seen(engine, name) is None:
                 self._have_image(engine)
-                self._create(engine, node_id, size)
+                self._have_home(engine, home)
+                self._create(engine, node_id, size, home)
             _start(engine, name)
             seen = _seen(engine, name)
         except (ContainerError, EngineError) as error:
@@ -97,6 +100,15 @@ class ContainerSite:
         try:
             remove_named(self._engine(), _name(node_id))
         except (ContainerError, EngineError) as error:
+            raise self._unavailable(error) from None
+
+    def forget(self, home: str) -> None:
+        try:
+            self._engine().call("DELETE", f"/volumes/{_volume(home)}")
+        except EngineError as error:
+            if error.status != _NOT_THERE:
+                raise self._unavailable(error) from None
+        except ContainerError as error:
             raise self._unavailable(error) from None
 
     def machines(self) -> Mapping[str, Machine]:
@@ -140,15 +152,23 @@ class ContainerSite:
         called = f"site {self._name!r}"
         Images(engine, called, self._locks, log.info).pull(self._config.image, {})
 
-    def _create(self, engine: Engine, node_id: str, size: Size) -> None:
+    def _have_home(self, engine: Engine, home: str) -> None:
+        """A volume that is there already stays as it is."""
+        if home:
+            labels = {SERVER: self._server_id, SITE: self._name, HOME: home}
+            engine.call("POST", "/volumes/create", {"Name": _volume(home), "Labels": labels})
+
+    def _create(self, engine: Engine, node_id: str, size: Size, home: str) -> None:
         name = _name(node_id)
+        body = self._body(node_id, size, home)
         try:
-            engine.call("POST", "/containers/create", self._body(node_id, size), name=name)
+            engine.call("POST", "/containers/create", body, name=name)
         except EngineError:
             if _seen(engine, name) is None:  # else another was faster, or this one in another life
                 raise
 
-    def _body(self, node_id: str, size: Size) -> dict[str, Any]:
+    def _body(self, node_id: str, size: Size, home: str) -> dict[str, Any]:
+        homes = [f"{_volume(home)}:{_HOME}"] if home else []
         host: dict[str, Any] = {
             "NanoCpus": math.ceil(size.cpu * 1e9),
             "Memory": size.memory_bytes,
@@ -157,7 +177,7 @@ class ContainerSite:
             "CapDrop": ["ALL"],
             "CapAdd": list(_RIGHTS),
             "SecurityOpt": ["no-new-privileges", "label=disable"],
-            "Binds": [*self._config.volumes, f"wherry-cache-{self._server_id}:{_CACHE}"],
+            "Binds": [*self._config.volumes, *homes, f"wherry-cache-{self._server_id}:{_CACHE}"],
             "LogConfig": {"Type": "json-file"},
         }
         if self._config.network:
@@ -166,7 +186,7 @@ class ContainerSite:
         if devices:
             host["DeviceRequests"] = gpus.request(devices, cdi=gpus.has_cdi())
         mine = {SERVER: self._server_id, SITE: self._name}
-        labels = {NODE: node_id, GPUS: ",".join(devices), **mine}
+        labels = {NODE: node_id, GPUS: ",".join(devices), HOME: home, **mine}
         return {
             "Image": self._config.image,
             "Entrypoint": ["/bin/sh", "-c", WAIT],
@@ -188,7 +208,10 @@ class ContainerSite:
         host, name = seen["HostConfig"], str(seen["Name"]).lstrip("/")
         devices = tuple(filter(None, seen["Config"]["Labels"][GPUS].split(",")))
         owned = Resources(int(host["NanoCpus"]) / 1e9, int(host["Memory"]), len(devices))
-        return Machine(name, owned, devices, {"address": _address(seen), "container": name})
+        config = {"address": _address(seen), "container": name}
+        if seen["Config"]["Labels"].get(HOME):
+            config["home"] = _HOME
+        return Machine(name, owned, devices, config)
 
     def _unavailable(self, error: Exception) -> TargetUnavailableError:
         if is_full_disk(str(error)):
@@ -204,6 +227,10 @@ class ContainerSite:
 
 def _name(node_id: str) -> str:
     return f"wherry-node-{node_id}"
+
+
+def _volume(home: str) -> str:
+    return f"wherry-home-{home}"
 
 
 def _seen(engine: Engine, name: str) -> dict[str, Any] | None:

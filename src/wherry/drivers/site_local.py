@@ -22,6 +22,7 @@ from wherry.core.vm_sizes import Size, catalogue
 
 from . import groups, machine
 from .base import Driver, Handle
+from .homes import remove_home
 from .local import LocalDriver
 from .sites import Machine
 from .warm import Warm
@@ -35,6 +36,7 @@ class LocalSite:
 
     def __init__(self, root: Path | str, total: Resources, gpus: Sequence[str] = ()) -> None:
         self._root = Path(root).absolute()
+        self._homes = self._root.parent / "homes"
         self._total = total
         self._gpus = list(gpus)
         self._drivers: dict[str, LocalDriver] = {}
@@ -58,13 +60,17 @@ class LocalSite:
         held = sum((each.resources for each in promised), Resources(0, 0, 0))
         return size.taken_by(held)
 
-    def make(self, node_id: str, size: Size) -> Machine:
+    def make(self, node_id: str, size: Size, home: str = "") -> Machine:
         with self._reaching(), self._alone():
             slots = self._slots()
             if node_id not in slots:
-                slots[node_id] = self._cut(node_id, size, slots)
+                slots[node_id] = self._cut(node_id, size, slots, self._house(home))
             self._hold(node_id, slots[node_id])
             return _machine(node_id, slots[node_id])
+
+    def forget(self, home: str) -> None:
+        with self._reaching():
+            remove_home(self._homes, home)
 
     def remove(self, node_id: str) -> None:
         folder = self._root / node_id
@@ -106,7 +112,14 @@ class LocalSite:
             slot = _read(self._root / node_id / _SLOT)
             groups.remove_empty(slot.get("groups") or groups.places(self._called + node_id))
 
-    def _cut(self, node_id: str, size: Size, slots: Mapping[str, Any]) -> dict[str, Any]:
+    def _house(self, home: str) -> str:
+        if not home:
+            return ""
+        folder = self._homes / home
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return str(folder)
+
+    def _cut(self, node_id: str, size: Size, slots: Mapping[str, Any], home: str) -> dict[str, Any]:
         free = self._free(slots)
         if not size.times_in(free):
             raise TargetUnavailableError(
@@ -129,6 +142,7 @@ class LocalSite:
             "gpus": [gpu for gpu in self._gpus if gpu not in held][: size.gpu],
             "cpus": cpus,
             "groups": groups.places(self._called + node_id),
+            "home": home,
         }
         _write(folder / _SLOT, slot)
         return slot
@@ -198,7 +212,8 @@ def _machine(node_id: str, slot: Mapping[str, Any]) -> Machine:
     gpus = tuple(slot["gpus"])
     owned = Resources(slot["cpu"], slot["memory_bytes"], len(gpus))
     name = f"{socket.gethostname()}-{node_id[:8]}"
-    return Machine(name, owned, gpus, {"address": "127.0.0.1"})
+    home = {"home": slot["home"]} if slot.get("home") else {}
+    return Machine(name, owned, gpus, {"address": "127.0.0.1", **home})
 
 
 def _read(path: Path) -> dict[str, Any]:

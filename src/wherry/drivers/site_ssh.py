@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from wherry.core.compute_configs import HostConfig
 from wherry.core.errors import TargetUnavailableError
@@ -16,6 +16,9 @@ from . import registry
 from .base import Driver
 from .sites import ANYTHING, Machine
 from .ssh_host import Host
+
+if TYPE_CHECKING:
+    from .ssh import SshDriver
 
 
 class Claims(Protocol):
@@ -30,6 +33,14 @@ class Claims(Protocol):
         ...
 
     def give_back(self, node_id: str) -> None: ...
+
+    def home(self, home: str) -> Mapping[str, Any]:
+        """The address and port of the host that a home lies on; empty for one that is nowhere."""
+        ...
+
+    def settle(self, home: str, host: HostConfig) -> None:
+        """A home is made on that host."""
+        ...
 
     def pin(self, host: HostConfig, keys: Mapping[str, Any]) -> None:
         """Keep the host keys that were found: others are refused from now on."""
@@ -93,15 +104,9 @@ class SshSite:
     def taken_by(self, promised: Sequence[Size], size: Size) -> int:
         return sum(each == size for each in promised)
 
-    def make(self, node_id: str, size: Size) -> Machine:
-        fitting = [host for host in self._hosts if _size(host) == size]
-        # Hosts that failed come last, the one that failed last after the others.
-        host = self._claims.take(node_id, sorted(fitting, key=self._claims.trouble))
-        if host is None:
-            raise TargetUnavailableError(
-                f"all hosts of size {size.name} of site {self._name!r} are in use",
-                hint="add hosts to the site, or wait until a cluster gives one back",
-            )
+    def make(self, node_id: str, size: Size, home: str = "") -> Machine:
+        lies = self._claims.home(home) if home else {}
+        host = self._at_home(node_id, lies) if lies else self._any(node_id, size)
         try:
             found = registry.preflight("ssh")(
                 self._host(host.to_dict()), self._root, self._server()
@@ -119,7 +124,48 @@ class SshSite:
             self._hosts = [replace(h, **keys) if h == host else h for h in self._hosts]
         machine = _machine(replace(host, **keys), found.resources, found.gpus)
         self._claims.saw(host, machine.resources)
-        return machine
+        if not home:
+            return machine
+        self._claims.settle(home, host)
+        folder = self._driver(machine).house(home)
+        return replace(machine, config={**machine.config, "home": folder})
+
+    def forget(self, home: str) -> None:
+        """One whose host is in the site no longer is out of reach, and is not ours any more."""
+        lies = self._claims.home(home)
+        host = self._listed(lies) if lies else None
+        if host is not None:
+            self._driver(_machine(host, Resources(), ())).forget(home)
+
+    def _any(self, node_id: str, size: Size) -> HostConfig:
+        """Hosts that failed come last, the one that failed last after the others."""
+        fitting = [host for host in self._hosts if _size(host) == size]
+        host = self._claims.take(node_id, sorted(fitting, key=self._claims.trouble))
+        if host is None:
+            raise TargetUnavailableError(
+                f"all hosts of size {size.name} of site {self._name!r} are in use",
+                hint="add hosts to the site, or wait until a cluster gives one back",
+            )
+        return host
+
+    def _at_home(self, node_id: str, lies: Mapping[str, Any]) -> HostConfig:
+        called = f"{lies['address']}:{lies['port']}"
+        host = self._listed(lies)
+        if host is None:
+            raise TargetUnavailableError(
+                f"its home lies on {called}, which is not in site {self._name!r} any more",
+                hint="put the host back into the site, or delete the compute target",
+            )
+        if self._claims.take(node_id, [host]) is None:
+            raise TargetUnavailableError(
+                f"its home lies on {called}, which another compute target is using",
+                hint="wait until that one gives it back",
+            )
+        return host
+
+    def _listed(self, lies: Mapping[str, Any]) -> HostConfig | None:
+        place = (lies["address"], lies["port"])
+        return next((host for host in self._hosts if _place(host) == place), None)
 
     def remove(self, node_id: str) -> None:
         """Nothing of ours runs there any more; the host is the next one's."""
@@ -133,8 +179,11 @@ class SshSite:
 
     def driver(self, node_id: str, machine: Machine) -> Driver:
         del node_id
+        return self._driver(machine)
+
+    def _driver(self, machine: Machine) -> SshDriver:
         owned = machine.resources
-        driver: Driver = registry.load("ssh")(
+        driver: SshDriver = registry.load("ssh")(
             self._host(self._as_known_now(machine.config)),
             self._root,
             self._server(),

@@ -43,8 +43,16 @@ class Site(Protocol):
         """How many nodes of that size fewer can be made once the promised ones are."""
         ...
 
-    def make(self, node_id: str, size: Size) -> Machine:
-        """The machine of that id, made unless it is there already."""
+    def make(self, node_id: str, size: Size, home: str = "") -> Machine:
+        """The machine of that id, made unless it is there already.
+
+        With a ``home``, it has the folder of that name, which outlives it: ``home`` of its
+        configuration says where.
+        """
+        ...
+
+    def forget(self, home: str) -> None:
+        """Remove that folder and all that lies in it. Unknown, repeated: no effect."""
         ...
 
     def remove(self, node_id: str) -> None:

@@ -457,6 +457,16 @@ nodes = Table(
     Index("ix_nodes_target_removed_at", "target", "removed_at"),
 )
 
+# Folders that outlive the nodes of a target; ``config`` says where one lies. A row before the
+# folder, and until there is none any more. The id is that of the compute target.
+homes = Table(
+    "homes",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("site", String(255), nullable=False),
+    Column("config", JSON, nullable=False),
+)
+
 # Declared lost by somebody: ``handles`` are of attempts that may still be there. A row goes when
 # the machine has answered and they are cleared; until then its host is given to nobody.
 lost_machines = Table(

@@ -42,9 +42,14 @@ class MemorySite:
         del size
         return len(promised)
 
-    def make(self, node_id: str, size: Size) -> Machine:
+    def make(self, node_id: str, size: Size, home: str = "") -> Machine:
         del size
+        if home:
+            self._world.homes.add(home)
         return self._step(lambda: self._made(node_id))
+
+    def forget(self, home: str) -> None:
+        self._world.homes.discard(home)
 
     def remove(self, node_id: str) -> None:
         self._step(lambda: self._world.there.pop(node_id, None))
@@ -80,6 +85,7 @@ class ClusterWorld(CrashingWorld):
     def __init__(self, folder: Path, clock: Clock, **config: Any) -> None:
         self.there: dict[str, Machine] = {}
         self.made: dict[str, int] = {}
+        self.homes: set[str] = set()
         self.capacity = 10
         self.broken = ""
         self._created = False

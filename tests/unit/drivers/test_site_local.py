@@ -164,3 +164,22 @@ def test_groups_are_made_where_they_can_be(tmp_path: Path) -> None:
     (below / "cgroup.subtree_control").write_text("cpu\n")
     assert groups.make("other", 1000, tmp_path / "root", own) == []
     assert json.dumps(groups.make("none", 0)) == "[]"
+
+
+def test_a_home_outlives_its_node_and_goes_when_it_is_forgotten(
+    site: LocalSite, tmp_path: Path
+) -> None:
+    one = size(site, "local-1")
+    first = site.make("a", one, "h")  # type: ignore[arg-type]
+    home = Path(first.config["home"])
+    (home / "notes").write_text("kept")
+    site.remove("a")
+    assert site.make("b", one, "h").config["home"] == str(home)  # type: ignore[arg-type]
+    assert (home / "notes").read_text() == "kept"
+    assert "home" not in site.make("c", one).config  # type: ignore[arg-type]
+    site.remove("b")
+    for _ in range(2):
+        site.forget("h")
+    assert list((tmp_path / "homes").iterdir()) == []
+    with pytest.raises(ValueError, match="not the name of a home"):
+        site.forget("../nodes")
