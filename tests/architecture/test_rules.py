@@ -21,6 +21,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 READS_ENVIRONMENT = {
     "api/__main__.py",
     "sdk/settings.py",
+    "session/__main__.py",
     "runner",
     "builds",
     "drivers/local.py",
@@ -28,6 +29,8 @@ READS_ENVIRONMENT = {
     "drivers/site_container.py",
     "testing",
 }
+
+TRAVELS = ("builds", "containers", "core", "sdk", "session", "runner")
 
 
 def name_of(path: Path) -> str:
@@ -119,8 +122,7 @@ def test_what_travels_to_a_node_loads_in_old_interpreters(version: str, tmp_path
     modules = [
         "wherry." + name_of(path)[:-3].replace("/", ".").removesuffix(".__init__")
         for path in FILES
-        if name_of(path).split("/")[0] in ("builds", "containers", "core", "sdk", "runner")
-        and not name_of(path).endswith("__main__.py")
+        if name_of(path).split("/")[0] in TRAVELS and not name_of(path).endswith("__main__.py")
     ]
     modules.append("wherry.compute")
     modules.append("wherry.drivers.agent")

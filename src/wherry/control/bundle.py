@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from wherry.drivers import packing
 
-_PARTS = ("builds", "compute", "containers", "core", "runner", "sdk")
+_PARTS = ("builds", "cli", "compute", "containers", "core", "runner", "sdk", "session")
 
 
 def files() -> dict[str, bytes]:

@@ -34,6 +34,11 @@ def find(path: Optional[str], file_name: Optional[str] = None) -> Optional[str]:
     return next(_files_above(start, (file_name,) if file_name else _NAMES), None)
 
 
+def lies_in(folder: str) -> bool:
+    """Whether the folder itself has one, without those above it."""
+    return any(os.path.isfile(path) for path in _files_of(folder, _NAMES))
+
+
 def naming_a_workspace(server: str) -> Optional[Tuple[str, WorkspaceFile]]:
     """The first file from here upwards, in the same order, that names a workspace of this server.
 
@@ -103,15 +108,17 @@ def write(fields: WorkspaceFile, path: Optional[str], file_name: Optional[str]) 
 
 def _files_above(folder: str, names: Sequence[str]) -> Iterator[str]:
     while True:
-        for below in _FOLDERS:
-            for name in names:
-                candidate = os.path.join(folder, below, name)
-                if os.path.isfile(candidate):
-                    yield candidate
+        yield from filter(os.path.isfile, _files_of(folder, names))
         parent = os.path.dirname(folder)
         if parent == folder:
             return
         folder = parent
+
+
+def _files_of(folder: str, names: Sequence[str]) -> Iterator[str]:
+    for below in _FOLDERS:
+        for name in names:
+            yield os.path.join(folder, below, name)
 
 
 def _scope(text: str) -> Dict[str, str]:

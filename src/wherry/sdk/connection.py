@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from json import loads
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 from ..core.errors import ServerUnavailableError, UserErrorException
 from ..core.settings import Settings
 from .client import Address, Client
 from .server import HomeServer
-from .settings import RunContext, load, run_context
+from .settings import RunContext, load, run_context, server_file
 
 _clients: Dict[Tuple[Any, ...], Client] = {}
 
@@ -33,10 +33,8 @@ def connect(settings: Optional[Settings] = None, server: str = "") -> Client:
             hint=f"if you trust it, set WHERRY_SERVER={server} and WHERRY_TOKEN",
         )
     if settings.server:
-        address = Address(settings.server, settings.token)
-        return _kept(
-            ("server", *address), lambda: Client(address, timeout_s=settings.request_timeout_s)
-        )
+        key = ("server", settings.server, settings.token, server_file())
+        return _kept(key, lambda: _client_of_settings(settings))
     return _kept(("home", settings.home), lambda: _client_of_home(settings))
 
 
@@ -69,11 +67,27 @@ def _client_of_home(settings: Settings) -> Client:
     )
 
 
-def _client_of_run(context: RunContext) -> Client:
-    def relocate(start: bool) -> Address:
-        url, server_id = _written(context.server_file)
-        return Address(url or context.server, context.token, server_id)
+def _client_of_settings(settings: Settings) -> Client:
+    """In a compute instance the server's address may change, as it may in a run."""
+    path, timeout_s = server_file(), settings.request_timeout_s
+    if settings.origin("server") != "environment" or not path:
+        return Client(Address(settings.server, settings.token), timeout_s=timeout_s)
+    relocate = _following(path, settings.server, settings.token)
+    return Client(relocate(False), relocate=relocate, server_file=path, timeout_s=timeout_s)
 
+
+def _following(path: str, server: str, token: str) -> Callable[[bool], Address]:
+    """Where the server is by what it wrote down, else by what was said."""
+
+    def relocate(start: bool) -> Address:
+        url, server_id = _written(path)
+        return Address(url or server, token, server_id)
+
+    return relocate
+
+
+def _client_of_run(context: RunContext) -> Client:
+    relocate = _following(context.server_file, context.server, context.token)
     address = relocate(False)
     if not address.url:
         raise ServerUnavailableError(

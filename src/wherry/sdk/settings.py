@@ -74,6 +74,11 @@ def server_environment(home: str) -> Dict[str, str]:
     return env
 
 
+def server_file() -> str:
+    """Where the server that ``WHERRY_SERVER`` names writes its address when it moves."""
+    return os.environ.get("WHERRY_SERVER_FILE", "") if os.environ.get("WHERRY_SERVER") else ""
+
+
 def variable(name: str) -> Optional[str]:
     """One of this process's own environment variables."""
     return os.environ.get(name)

@@ -15,7 +15,7 @@ from .experiment import Experiment
 from .late import Late
 from .restore import restore
 from .run import Run
-from .settings import load, run_context
+from .settings import load, run_context, server_file
 from .submission import Registry, capture
 from .values import texts
 
@@ -208,8 +208,9 @@ class Workspace:
         >>> ws.write_config()
         """
         settings = load()
+        address = "" if server_file() else settings.server  # which is another one tomorrow
         fields = config_file.WorkspaceFile(
-            self.name, self.subscription_id, self.resource_group, settings.server
+            self.name, self.subscription_id, self.resource_group, address
         )
         config_file.write(fields, os.fspath(path) if path is not None else None, file_name)
 

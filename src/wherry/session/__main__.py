@@ -1,0 +1,164 @@
+"""``python -m wherry.session``: the life of one session. The methods stand in their order."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from typing import Optional
+
+from wherry.core.errors import UserErrorException
+from wherry.runner.process import Signals
+
+from . import scripts
+from .contract import VARIABLE, Contract, Script, read
+from .home import Home, HomeError, place
+from .jupyter import Jupyter
+from .kernels import Kernels
+from .overlay import Overlay, OverlayError
+from .saying import say
+from .telling import Telling, to_own_run
+from .variables import of_user, within
+
+_BACKOFF_S = (1.0, 2.0, 4.0, 8.0, 16.0)
+_STEADY_S = 600.0  # having answered for so long, it is given all its chances again
+_START_S = 300.0
+_GRACE_S = 8.0
+_LAST_TELLING_S = 5.0
+_LONG_S = 30.0
+
+
+def main() -> int:
+    signals = Signals()
+    try:
+        contract = read(os.environ.get(VARIABLE, ""))
+    except ValueError as error:
+        say(f"a session cannot begin: {error}")
+        return 2
+    return Session(contract, Home(place(contract)), to_own_run(), signals).run()
+
+
+class Session:
+    def __init__(self, contract: Contract, home: Home, telling: Telling, signals: Signals) -> None:
+        self._contract = contract
+        self._home = home
+        self._telling = telling
+        self._signals = signals
+        self._variables = of_user(os.environ, contract, home.path)
+        self._prefix = ""
+        self._kernels: Optional[Kernels] = None
+        self._failed = False
+
+    def run(self) -> int:
+        """The exit code: 0 when someone asked for the end."""
+        self._telling.tell(phase="SettingUp", socket="", error="")
+        try:
+            self._home.make(self._contract)
+            self._lay_out()
+            self._run_scripts()
+            return self._attend(self._jupyter()) if not self._signals.asked else 0
+        except (HomeError, OverlayError, UserErrorException, OSError) as error:
+            return self._give_up(str(error))
+        finally:
+            self._home.leave()
+
+    def _lay_out(self) -> None:
+        """The virtual environment that packages go to, and the shell that knows of it."""
+        overlay = Overlay(self._home.venv)
+        self._prefix = overlay.lay(sys.executable, say).prefix
+        modules = {"pip": "pip", "pip3": "pip", "ipython": "IPython", "wherry": "wherry.cli.main"}
+        for name, module in modules.items():
+            overlay.add_command(name, module)
+        folder = os.path.join(self._prefix, "bin")
+        self._variables = within(self._variables, overlay.folder, folder)
+        self._home.write_rcfile([os.path.join(overlay.folder, "bin"), folder])
+        self._kernels = Kernels(self._home, self._variables)
+        self._kernels.write_default(overlay.python)
+
+    def _run_scripts(self) -> None:
+        """Whatever becomes of them, JupyterLab is started: it is where one looks for the reason."""
+        contract = self._contract
+        if contract.create:
+            if contract.creation_script is not None:
+                self._run_script("creation", contract.creation_script)
+            if not self._signals.asked:
+                self._telling.tell(created="true")
+        if contract.startup_script is not None and not self._signals.asked:
+            self._run_script("startup", contract.startup_script)
+
+    def _run_script(self, kind: str, script: Script) -> None:
+        if not self._failed:
+            self._telling.tell(phase="UserSettingUp")
+        say(f"the {kind} script runs")
+        try:
+            scripts.run(kind, script, self._home, self._variables, self._is_asked)
+        except scripts.ScriptError as error:
+            say(str(error).splitlines()[0])
+            if not self._failed:
+                self._telling.tell(phase="UserSetupFailed", error=str(error))
+            self._failed = True
+
+    def _jupyter(self) -> Jupyter:
+        return Jupyter(sys.executable, self._prefix, self._home, self._contract, self._variables)
+
+    def _attend(self, jupyter: Jupyter) -> int:
+        """Until someone asks for the end, or JupyterLab cannot be kept alive."""
+        deaths = 0
+        try:
+            while True:
+                answered_at = self._bring_up(jupyter)
+                if answered_at is not None:
+                    self._wait(jupyter)
+                if self._signals.asked:
+                    return 0
+                if answered_at is not None and time.monotonic() - answered_at > _STEADY_S:
+                    deaths = 0
+                words = jupyter.last_words()
+                jupyter.stop(0)
+                if deaths == len(_BACKOFF_S):
+                    return self._give_up(words)
+                say(f"{words.splitlines()[0]}; it is started again")
+                self._pause(_BACKOFF_S[deaths])
+                deaths += 1
+        finally:
+            jupyter.stop(_GRACE_S)
+
+    def _bring_up(self, jupyter: Jupyter) -> Optional[float]:
+        jupyter.start()
+        if not jupyter.wait_until_it_answers(_START_S, self._is_asked):
+            return None
+        say(f"JupyterLab of {self._contract.instance} answers")
+        facts = {} if self._failed else {"phase": "Ready"}
+        self._telling.tell(socket=jupyter.socket, **facts)
+        self._make_kernels()
+        return time.monotonic()
+
+    def _make_kernels(self) -> None:
+        """Beside JupyterLab, and once: a slow build keeps nobody from their notebooks."""
+        kernels, self._kernels = self._kernels, None
+        if kernels is not None:
+            work, given = kernels.make_all, (self._contract.kernels, self._is_asked)
+            threading.Thread(target=work, args=given, name="kernels", daemon=True).start()
+
+    def _wait(self, jupyter: Jupyter) -> None:
+        while jupyter.running() and not self._signals.asked:
+            self._signals.wait(_LONG_S)
+
+    def _pause(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not self._signals.asked and time.monotonic() < until:
+            self._signals.wait(until - time.monotonic())
+
+    def _is_asked(self) -> bool:
+        return bool(self._signals.asked)
+
+    def _give_up(self, words: str) -> int:
+        say(words)
+        self._telling.tell(error=words, socket="")
+        self._telling.flush(_LAST_TELLING_S)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
