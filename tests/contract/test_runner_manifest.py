@@ -102,7 +102,7 @@ def test_the_archive_holds_what_a_node_needs_and_no_more() -> None:
         names
     )
     parts = {name.split("/")[1] for name in names if name.count("/") > 1}
-    assert parts == {"builds", "containers", "core", "runner", "sdk"}
+    assert parts == {"builds", "cli", "containers", "core", "runner", "sdk", "session"}
     assert start == bundle.files()["runner.py"]
     assert f'HASH = "{bundle.content_hash()}"'.encode() in start
 
