@@ -8,15 +8,18 @@ PREFIX = "/api/v1"
 
 
 class Who(Enum):
-    """Callers, as the reference tells them. A run speaks with the token of one of its attempts."""
+    """Callers, as the reference tells them. A run speaks with the token of one of its attempts, a
+    compute instance with its own.
+    """
 
     ANYONE = "anyone, without a token"
-    TOKEN = "the owner; any run"
+    TOKEN = "the owner; any run or compute instance"
     OWNER = "the owner"
-    WORKSPACE = "the owner; a run of the workspace"
-    PARENT = "the owner; a run of the workspace, to make runs below itself"
-    SNAPSHOT = "the owner; a run that uses the snapshot"
-    RUN = "the owner; the run; a run above it"
+    INSTANCE = "the owner; a compute instance of the workspace"
+    WORKSPACE = "the owner; a run or compute instance of the workspace"
+    PARENT = "the owner; a compute instance of the workspace; a run of it, for runs below itself"
+    SNAPSHOT = "the owner; a compute instance of its workspace; a run that uses the snapshot"
+    RUN = "the owner; a compute instance of its workspace; the run; a run above it"
     ATTEMPT = "the attempt itself"
 
 
@@ -36,20 +39,20 @@ _UNDER_PREFIX = {
     "POST /workspaces": Who.OWNER,
     f"GET {_WORKSPACE}": Who.WORKSPACE,
     f"DELETE {_WORKSPACE}": Who.OWNER,
-    f"GET {_WORKSPACE}/experiments": Who.OWNER,
-    f"POST {_WORKSPACE}/experiments": Who.OWNER,
+    f"GET {_WORKSPACE}/experiments": Who.INSTANCE,
+    f"POST {_WORKSPACE}/experiments": Who.INSTANCE,
     f"GET {_EXPERIMENT}": Who.WORKSPACE,
-    f"PATCH {_EXPERIMENT}": Who.OWNER,
-    f"DELETE {_EXPERIMENT}": Who.OWNER,
+    f"PATCH {_EXPERIMENT}": Who.INSTANCE,
+    f"DELETE {_EXPERIMENT}": Who.INSTANCE,
     f"GET {_WORKSPACE}/environments": Who.WORKSPACE,
-    f"POST {_WORKSPACE}/environments": Who.OWNER,
+    f"POST {_WORKSPACE}/environments": Who.INSTANCE,
     f"GET {_WORKSPACE}/environments/{{environment}}": Who.WORKSPACE,
     f"GET {_WORKSPACE}/environments/{{environment}}/versions/{{version}}": Who.WORKSPACE,
     f"GET {_WORKSPACE}/environments/{{environment}}/labels/{{label}}": Who.WORKSPACE,
-    f"PUT {_WORKSPACE}/environments/{{environment}}/labels/{{label}}": Who.OWNER,
-    f"DELETE {_WORKSPACE}/environments/{{environment}}/labels/{{label}}": Who.OWNER,
-    f"GET {_WORKSPACE}/wheels": Who.OWNER,
-    f"POST {_WORKSPACE}/wheels": Who.OWNER,
+    f"PUT {_WORKSPACE}/environments/{{environment}}/labels/{{label}}": Who.INSTANCE,
+    f"DELETE {_WORKSPACE}/environments/{{environment}}/labels/{{label}}": Who.INSTANCE,
+    f"GET {_WORKSPACE}/wheels": Who.INSTANCE,
+    f"POST {_WORKSPACE}/wheels": Who.INSTANCE,
     "GET /sites": Who.OWNER,
     "GET /sites/{site}": Who.OWNER,
     "PUT /sites/{site}": Who.OWNER,
@@ -58,33 +61,33 @@ _UNDER_PREFIX = {
     "GET /sites/{site}/sizes": Who.OWNER,
     f"GET {_WORKSPACE}/computes": Who.WORKSPACE,
     f"GET {_COMPUTE}": Who.WORKSPACE,
-    f"PUT {_COMPUTE}": Who.OWNER,
-    f"PATCH {_COMPUTE}": Who.OWNER,
-    f"DELETE {_COMPUTE}": Who.OWNER,
+    f"PUT {_COMPUTE}": Who.INSTANCE,
+    f"PATCH {_COMPUTE}": Who.INSTANCE,
+    f"DELETE {_COMPUTE}": Who.INSTANCE,
     f"GET {_COMPUTE}/nodes": Who.WORKSPACE,
-    f"POST {_COMPUTE}/nodes/{{node}}/give-up": Who.OWNER,
+    f"POST {_COMPUTE}/nodes/{{node}}/give-up": Who.INSTANCE,
     f"GET {_COMPUTE}/sizes": Who.WORKSPACE,
-    f"GET {_COMPUTE}/runs": Who.OWNER,
-    f"POST {_COMPUTE}/check": Who.OWNER,
-    f"POST {_COMPUTE}/start": Who.OWNER,
-    f"POST {_COMPUTE}/stop": Who.OWNER,
-    f"POST {_COMPUTE}/restart": Who.OWNER,
-    f"POST {_COMPUTE}/evict": Who.OWNER,
-    f"GET {_WORKSPACE}/costs": Who.OWNER,
+    f"GET {_COMPUTE}/runs": Who.INSTANCE,
+    f"POST {_COMPUTE}/check": Who.INSTANCE,
+    f"POST {_COMPUTE}/start": Who.INSTANCE,
+    f"POST {_COMPUTE}/stop": Who.INSTANCE,
+    f"POST {_COMPUTE}/restart": Who.INSTANCE,
+    f"POST {_COMPUTE}/evict": Who.INSTANCE,
+    f"GET {_WORKSPACE}/costs": Who.INSTANCE,
     f"POST {_WORKSPACE}/snapshots": Who.WORKSPACE,
     "POST /blobs": Who.TOKEN,
     "GET /snapshots/{snapshot_id}": Who.SNAPSHOT,
     "GET /snapshots/{snapshot_id}/archive": Who.SNAPSHOT,
-    "GET /snapshots/{snapshot_id}/diff/{other_id}": Who.OWNER,
+    "GET /snapshots/{snapshot_id}/diff/{other_id}": Who.INSTANCE,
     f"POST {_WORKSPACE}/runs": Who.PARENT,
-    f"GET {_WORKSPACE}/runs": Who.OWNER,
-    f"POST {_WORKSPACE}/runs/bulk": Who.OWNER,
-    f"POST {_WORKSPACE}/runs/plan": Who.OWNER,
+    f"GET {_WORKSPACE}/runs": Who.INSTANCE,
+    f"POST {_WORKSPACE}/runs/bulk": Who.INSTANCE,
+    f"POST {_WORKSPACE}/runs/plan": Who.INSTANCE,
     f"POST {_WORKSPACE}/runs/interactive": Who.PARENT,
-    f"GET {_WORKSPACE}/runs/resolve/{{text}}": Who.OWNER,
+    f"GET {_WORKSPACE}/runs/resolve/{{text}}": Who.INSTANCE,
     f"GET {_RUN}": Who.RUN,
     f"PATCH {_RUN}": Who.RUN,
-    f"DELETE {_RUN}": Who.OWNER,
+    f"DELETE {_RUN}": Who.INSTANCE,
     f"GET {_RUN}/wait": Who.RUN,
     f"POST {_RUN}/cancel": Who.RUN,
     f"POST {_RUN}/end": Who.RUN,

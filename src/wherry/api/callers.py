@@ -7,19 +7,23 @@ from dataclasses import dataclass
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from wherry.control import attempt_tokens
+from wherry.control import attempt_tokens, instance_tokens
 from wherry.control.plane import Plane
 from wherry.core.errors import AuthenticationException
+from wherry.core.targets import workspace_of
 from wherry.store import tokens
 
 
 @dataclass(frozen=True)
 class Caller:
-    """An owner of the server, or one attempt that speaks for its run."""
+    """An owner of the server, one attempt that speaks for its run, or a compute instance that
+    does in its ``workspace`` what the owner does.
+    """
 
     name: str
     run_id: str | None = None
     attempt_id: str | None = None
+    workspace: str | None = None
 
 
 NOBODY = Caller("")
@@ -36,6 +40,8 @@ async def authenticate(request: Request, plane: Plane) -> Caller:
         )
     if token.startswith(attempt_tokens.MARK):
         return await _attempt(plane, token)
+    if token.startswith(instance_tokens.MARK):
+        return await run_in_threadpool(_instance, plane, token)
     known: dict[str, str] = request.app.state.known_tokens
     name = known.get(token)
     if name is None:
@@ -53,6 +59,11 @@ async def _attempt(plane: Plane, token: str) -> Caller:
     if not attempt_tokens.known_good(plane, attempt_id):
         await run_in_threadpool(attempt_tokens.check, plane, attempt_id, run_id)
     return Caller(f"run:{run_id}", run_id, attempt_id)
+
+
+def _instance(plane: Plane, token: str) -> Caller:
+    row = instance_tokens.check(plane, token)
+    return Caller(f"instance:{row.target}", workspace=workspace_of(row.target))
 
 
 def _holder(plane: Plane, token: str) -> str | None:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from wherry.control.plane import Plane
 from wherry.core.errors import ForbiddenError
-from wherry.store import families, runs
+from wherry.store import families, runs, snapshots, workspaces
 
 from .access import PREFIX, Who, who_may
 from .again import Again
@@ -44,7 +44,9 @@ async def admit(request: Request, who: Who) -> Caller:
         return NOBODY
     plane: Plane = request.app.state.plane
     caller = await authenticate(request, plane)
-    if caller.run_id is None:
+    if caller.workspace is not None:
+        await _admit_instance(plane, who, caller, request)
+    elif caller.run_id is None:
         if who is Who.ATTEMPT:
             raise ForbiddenError("only the attempt itself may do this")
     elif not _plainly_allowed(who, caller, request):
@@ -60,9 +62,34 @@ def _plainly_allowed(who: Who, caller: Caller, request: Request) -> bool:
         if caller.attempt_id != attempt_id or wanted.get("run_id", caller.run_id) != caller.run_id:
             raise ForbiddenError("only the attempt itself may do this")
         return True
-    if who is Who.OWNER:
+    if who in (Who.OWNER, Who.INSTANCE):
         raise ForbiddenError("the token of a run does not allow this")
     return who is Who.TOKEN or (who is Who.RUN and wanted["run_id"] == caller.run_id)
+
+
+async def _admit_instance(plane: Plane, who: Who, caller: Caller, request: Request) -> None:
+    """To what belongs to its workspace."""
+    wanted = dict(request.path_params)
+    if who is Who.ATTEMPT:
+        raise ForbiddenError("only the attempt itself may do this")
+    if who is Who.OWNER:
+        raise ForbiddenError("the token of a compute instance does not allow this")
+    if who is Who.TOKEN or wanted.get("workspace") == caller.workspace:
+        return
+    if "workspace" in wanted or not await run_in_threadpool(_is_of, plane, caller, wanted):
+        raise ForbiddenError(
+            "the token of a compute instance does not reach beyond its workspace "
+            f"{caller.workspace!r}"
+        )
+
+
+def _is_of(plane: Plane, caller: Caller, wanted: Mapping[str, str]) -> bool:
+    """Whether the run, or all snapshots that are asked for, belong to the caller's workspace."""
+    with plane.database.read() as connection:
+        if "run_id" in wanted:
+            return bool(runs.get(connection, wanted["run_id"]).workspace == caller.workspace)
+        workspace = workspaces.get(connection, caller.workspace or "")
+        return all(snapshots.has(connection, workspace.id, each) for each in wanted.values())
 
 
 def _check(plane: Plane, who: Who, caller: Caller, wanted: Mapping[str, str]) -> None:

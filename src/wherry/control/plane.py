@@ -37,6 +37,7 @@ from .recent import Recent
 from .resealing import seal_all
 from .sightings import Place, Sighting
 from .signals import Signals
+from .traffic import Traffic
 
 DEFAULT_WORKSPACE = "default"
 _MAX_OWNER = 64
@@ -87,6 +88,7 @@ class Plane:
     hearing: Hearing = field(default_factory=Hearing)
     last_pass: datetime | None = None
     good_attempts: dict[str, datetime] = field(default_factory=dict)
+    traffic: dict[str, Traffic] = field(default_factory=dict)  # by target, through the proxy
     recent_trees: Recent[Tree] = field(default_factory=lambda: Recent(8))
     recent_archives: Recent[bytes | None] = field(default_factory=lambda: Recent(32))
     _pending: threading.local = field(default_factory=threading.local)

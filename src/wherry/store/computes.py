@@ -15,6 +15,7 @@ from .tables import attempts, computes, runs
 _BY_TARGET = select(computes).where(computes.c.target == bindparam("at"))
 _BY_TARGET_LOCKED = _BY_TARGET.with_for_update(key_share=True)
 _BY_TARGET_SHARED = _BY_TARGET.with_for_update(read=True)
+_BY_ID = select(computes).where(computes.c.id == bindparam("compute_id"))
 _ENDED = [status.value for status in TERMINAL]
 
 
@@ -30,6 +31,10 @@ def find(
     """
     query = _BY_TARGET_LOCKED if lock else _BY_TARGET_SHARED if share else _BY_TARGET
     return connection.execute(query, {"at": target}).first()
+
+
+def by_id(connection: Connection, compute_id: str) -> Row[Any] | None:
+    return connection.execute(_BY_ID, {"compute_id": compute_id}).first()
 
 
 def of_workspace(connection: Connection, workspace: Workspace) -> list[Row[Any]]:

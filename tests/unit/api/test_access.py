@@ -18,7 +18,7 @@ from tests.planes import TOKEN, add_snapshot, make_plane, run_fields
 from wherry.api.access import ENDPOINTS, Who
 from wherry.api.app import create_app
 from wherry.api.guard import GuardedRoute, guarded_router
-from wherry.control import attempt_tokens, workspaces
+from wherry.control import attempt_tokens, instance_tokens, workspaces
 from wherry.control.plane import Plane, open_plane
 from wherry.control.reconciler import Reconciler
 from wherry.control.submit import submit
@@ -26,23 +26,28 @@ from wherry.core.errors import AuthenticationException
 from wherry.core.ids import new_uuid
 from wherry.core.resources import Resources
 from wherry.core.settings import resolve
+from wherry.core.targets import key
 from wherry.drivers.memory import MemoryBackend, MemoryDriver
-from wherry.store import attempts
+from wherry.store import attempts, computes
 from wherry.store import tables as t
+from wherry.store import workspaces as store_workspaces
 
 LONG_AGO = timedelta(minutes=6)
 JUST_NOW = timedelta(minutes=1)
 
 # What must be let through; every other kind of caller must be refused.
 OWN = {"the owner", "the run", "an attempt of it that has just ended"}
-OF_THE_WORKSPACE = OWN | {"its parent", "its child", "its sibling"}
+INSTANCE = "a compute instance of the workspace"
+OF_THE_WORKSPACE = OWN | {"its parent", "its child", "its sibling", INSTANCE}
 ALLOWED = {
-    Who.TOKEN: OF_THE_WORKSPACE | {"a run of another workspace"},
+    Who.TOKEN: OF_THE_WORKSPACE
+    | {"a run of another workspace", "a compute instance of another workspace"},
     Who.OWNER: {"the owner"},
+    Who.INSTANCE: {"the owner", INSTANCE},
     Who.WORKSPACE: OF_THE_WORKSPACE,
     Who.PARENT: OF_THE_WORKSPACE,
-    Who.SNAPSHOT: OWN,
-    Who.RUN: OWN | {"its parent"},
+    Who.SNAPSHOT: OWN | {INSTANCE},
+    Who.RUN: OWN | {"its parent", INSTANCE},
     Who.ATTEMPT: {"the run"},
 }
 
@@ -57,6 +62,7 @@ class World:
         workspaces.create(self.plane, "other", exist_ok=False, description="", tags={})
         shared = add_snapshot(self.plane, {"train.py": b"0"})
         elsewhere = add_snapshot(self.plane, {"train.py": b"0"}, "other")
+        self.elsewhere = add_snapshot(self.plane, {"train.py": b"2"}, "other")
         self.snapshot = add_snapshot(self.plane, {"train.py": b"1"})
         self.parent = self._submit(shared)
         self.run = self._submit(self.snapshot, parent_id=self.parent)
@@ -67,6 +73,10 @@ class World:
         self.attempt = self._attempt(self.run)
         self.just_ended = self._ended(JUST_NOW)
         self.long_ended = self._ended(LONG_AGO)
+        self.instance = self._instance("w", "notebook")
+        self.instance_elsewhere = self._instance("other", "notebook")
+        self.instance_going = self._instance("w", "going", deleting_at=self.plane.now())
+        self.instance_gone = SimpleNamespace(id=new_uuid())
         self.plane.attentive_since -= timedelta(hours=1)
         self.plane.last_pass = None  # however long the tests take, nobody was suspended
 
@@ -100,6 +110,7 @@ class World:
         mine, theirs = self.token(self.run), self.token(self.sibling)
         other_key = SimpleNamespace(secret=b"another key")
         forged = attempt_tokens.make(other_key, self.attempt, self.run)  # type: ignore[arg-type]
+        instance, elsewhere = map(self.instance_token, (self.instance, self.instance_elsewhere))
         basic = base64.b64encode(f"owner:{TOKEN}".encode()).decode()
         tokens = {
             "the owner": TOKEN,
@@ -111,6 +122,18 @@ class World:
             "a run of another workspace": self.token(self.stranger),
             "an attempt that ended long ago": self.token(self.run, self.long_ended),
             "an attempt that never was": self.token(self.run, new_uuid()),
+            INSTANCE: instance,
+            "a compute instance of another workspace": elsewhere,
+            "a compute instance that is being deleted": self.instance_token(self.instance_going),
+            "a compute instance that is gone": self.instance_token(self.instance_gone),
+            "an invented compute instance": "wi.a.b",
+            "half of a compute instance's token": "wi.",
+            "a seal of another compute instance": f"{instance[:39]}{elsewhere[39:]}",
+            "a compute instance's seal of another key": instance_tokens.make(
+                other_key,  # type: ignore[arg-type]
+                self.instance,
+            ),
+            "a compute instance's name as that of an attempt": f"wa.{instance[3:]}",
             "a wrong token": "wrong",
             "a token without its end": TOKEN[:-1],
             "a token in capitals": TOKEN.upper(),
@@ -137,6 +160,9 @@ class World:
             **{name: _with(value) for name, value in headers.items()},
         }
 
+    def instance_token(self, row: Any) -> str:
+        return instance_tokens.make(self.plane, row)
+
     def dump(self) -> list[str]:
         """All that is stored."""
         with sqlite3.connect(str(self.plane.database.engine.url.database)) as connection:
@@ -144,6 +170,26 @@ class World:
 
     def _submit(self, snapshot: str, workspace: str = "w", **fields: Any) -> str:
         return submit(self.plane, workspace, run_fields(snapshot, **fields), "owner")[0].id
+
+    def _instance(self, workspace: str, name: str, **fields: Any) -> Any:
+        now = self.plane.now()
+        with self.plane.write() as connection:
+            row = {
+                "id": new_uuid(),
+                "workspace_id": store_workspaces.get(connection, workspace).id,
+                "name": name,
+                "target": key(workspace, name),
+                "type": "VirtualMachine",  # whose records need least; a token asks for the id
+                "kind": "machine",
+                "config": {"address": "127.0.0.1"},
+                "tags": {},
+                "provisioning_state": "Succeeded",
+                "provisioning_errors": [],
+                "created_at": now,
+                "modified_at": now,
+            }
+            computes.add(connection, {**row, **fields})
+            return computes.find(connection, key(workspace, name))
 
     def _attempt(self, run_id: str) -> str:
         with self.plane.database.read() as connection:
@@ -248,6 +294,21 @@ def test_a_log_is_written_by_its_own_attempt_alone(client: TestClient, world: Wo
     for run_id, attempt_id in ((world.child, world.attempt), (world.run, world.just_ended)):
         where = f"/api/v1/runs/{run_id}/logs/user_logs/std_log.txt?offset=0&attempt={attempt_id}"
         assert client.put(where, content=b"x", headers=mine).status_code == 403
+
+
+def test_an_instance_reaches_nothing_of_another_workspace(client: TestClient, world: World) -> None:
+    """Runs and snapshots are named without their workspace."""
+    theirs = _with(f"Bearer {world.instance_token(world.instance_elsewhere)}")["headers"]
+    mine = _with(f"Bearer {world.instance_token(world.instance)}")["headers"]
+    for path, headers, status in (
+        (f"runs/{world.stranger}", theirs, 200),
+        (f"runs/{world.stranger}", mine, 403),
+        (f"runs/{world.run}", theirs, 403),
+        (f"snapshots/{world.snapshot}", mine, 200),
+        (f"snapshots/{world.snapshot}", theirs, 403),
+        (f"snapshots/{world.snapshot}/diff/{world.elsewhere}", mine, 403),
+    ):
+        assert client.get(f"/api/v1/{path}", headers=headers).status_code == status, path
 
 
 def test_a_run_makes_runs_below_itself_alone(client: TestClient, world: World) -> None:
