@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .core.version import VERSION as __version__
     from .sdk.compute.amlcompute import AmlCompute
     from .sdk.compute.batchai import BatchAiCompute
+    from .sdk.compute.instance import ComputeInstance
     from .sdk.compute.machine import DsvmCompute, RemoteCompute
     from .sdk.compute.target import ComputeTarget
     from .sdk.conda_dependencies import CondaDependencies
@@ -82,6 +83,7 @@ __all__ = [
     "AmlCompute",
     "AuthenticationException",
     "BatchAiCompute",
+    "ComputeInstance",
     "ComputeTarget",
     "ComputeTargetException",
     "CondaDependencies",
@@ -132,6 +134,7 @@ _HOMES = {
     "DEFAULT_GPU_IMAGE": ".sdk.run_configuration",
     "AmlCompute": ".sdk.compute.amlcompute",
     "BatchAiCompute": ".sdk.compute.batchai",
+    "ComputeInstance": ".sdk.compute.instance",
     "ComputeTarget": ".sdk.compute.target",
     "CondaDependencies": ".sdk.conda_dependencies",
     "ContainerRegistry": ".sdk.environment_sections",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from . import (
         AmlCompute,
         BatchAiCompute,
+        ComputeInstance,
         ComputeTarget,
         ComputeTargetException,
         DsvmCompute,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AmlCompute",
     "BatchAiCompute",
+    "ComputeInstance",
     "ComputeTarget",
     "ComputeTargetException",
     "DsvmCompute",

@@ -7,8 +7,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .config_fields import known, shown, text, texts, whole
 from .errors import UserErrorException
+from .schedules import parse_all
 
-MOST_SCHEDULES = 4
 LONGEST_IDLE_S = 3 * 24 * 3600
 _MOST_ENVIRONMENTS = 50
 _LONGEST_SCRIPT = 100_000
@@ -43,7 +43,7 @@ class InstanceConfig:
             idle_seconds=None
             if idle in (None, "")
             else whole("idle_seconds", idle, 1, LONGEST_IDLE_S),
-            schedules=_schedules(fields.get("schedules")),
+            schedules=parse_all(fields.get("schedules")),
             creation_script=_script("creation_script", fields.get("creation_script")),
             startup_script=_script("startup_script", fields.get("startup_script")),
             environments=_environments(fields.get("environments")),
@@ -53,17 +53,6 @@ class InstanceConfig:
 
     def to_dict(self) -> Dict[str, Any]:
         return asdict(self)
-
-
-def _schedules(value: Any) -> List[Dict[str, Any]]:
-    if value is not None and not isinstance(value, (list, tuple)):
-        raise UserErrorException(f"schedules must be a list, not {shown(value)}")
-    found = [dict(each) for each in value or ()]
-    if len(found) > MOST_SCHEDULES:
-        raise UserErrorException(
-            f"a compute instance has at most {MOST_SCHEDULES} schedules, not {len(found)}"
-        )
-    return found
 
 
 def _script(name: str, value: Any) -> Optional[Dict[str, Any]]:

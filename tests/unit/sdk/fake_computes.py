@@ -6,6 +6,7 @@ from typing import Any
 
 from wherry.core.errors import ConflictError, NotFoundError
 
+from . import fake_instances
 from .fake_server import FakeServer, _Call, route
 
 AT = "2026-01-01T00:00:00Z"
@@ -75,6 +76,8 @@ def _made(name: str, body: dict[str, Any]) -> dict[str, Any]:
         tags=body.get("tags") or {},
         description=body.get("description") or "",
     )
+    if body["kind"] == "instance":
+        fake_instances.made(record, config)
     if body["kind"] == "cluster":
         record["status"] = {
             "current_node_count": 0,
@@ -120,6 +123,7 @@ def _show(call: _Call) -> Any:
     record = _one(call)
     if record["provisioning_state"] == "Deleting":
         del call.fake.computes[record["name"]]  # seen once more, then gone
+    fake_instances.looked_at(record)
     return record
 
 
@@ -172,10 +176,17 @@ def _runs(call: _Call) -> Any:
     return {"items": [run for run in call.fake.runs.values() if run["target"] == name]}
 
 
+@route("POST", HERE + "/open")
+def _open(call: _Call) -> Any:
+    return fake_instances.opened(_one(call))
+
+
 @route("POST", HERE + "/(start|stop|restart|evict|check)")
 def _act(call: _Call) -> Any:
     record, what = _one(call), call.match[2]
     call.fake.acts.append((record["name"], what, call.json))
+    if record["kind"] == "instance":
+        fake_instances.act(record, what)
     if what == "check":
         wrong = record["problem"]
         found = None if wrong else {"python": "/usr/bin/python3", "version": "3.11.2"}

@@ -270,6 +270,11 @@ class ComputeTarget:
             ]
         )
 
+    @property
+    def _progress(self) -> str:
+        """What whoever waits for it is shown."""
+        return self.provisioning_state
+
     def _is_ready(self) -> bool:
         """Whether a target that is made can be used at once."""
         return True
@@ -350,6 +355,8 @@ def _class_of(record: Mapping[str, Any]) -> Type[ComputeTarget]:
         return wherry.RemoteCompute if record.get("kind") == "machine" else wherry.DsvmCompute
     if record["type"] == "AmlCompute":
         return wherry.AmlCompute
+    if record["type"] == "ComputeInstance":
+        return wherry.ComputeInstance
     return wherry.BatchAiCompute if record["type"] == "BatchAI" else ComputeTarget
 
 

@@ -12,6 +12,8 @@ _PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 2.0
 _DOT_S = 5.0
 _TERMINAL = ("Succeeded", "Failed", "Canceled")
+_AT_REST = ("Running", "JobRunning", "Stopped")
+_BROKEN = ("CreateFailed", "SetupFailed", "UserSetupFailed", "Unusable")
 
 
 def provisioned(target: Any, show_output: bool, deleting: bool) -> None:
@@ -76,6 +78,29 @@ def cluster(
         output.line("Minimum number of nodes requested have been provisioned")
 
 
+def instance(target: Any, show_output: bool, deleting: bool) -> None:
+    """Until it runs or is stopped, or gone."""
+    if deleting:
+        _gone(target, show_output)
+        return
+    output = _Output(show_output)
+
+    def settled() -> bool:
+        if target.problem and target.state not in (*_AT_REST, *_BROKEN):
+            output.scaling(f"Waiting: {target.problem}")
+        return target.state in (*_AT_REST, *_BROKEN)
+
+    _until(target, output, settled, None)
+    output.end()
+    if target.state in _BROKEN:
+        errors = "\n".join(_sentence(each) for each in target.status.errors or [])
+        raise ComputeTargetException(
+            f"Compute instance {target.name} is {target.state}:\n"
+            f"{errors or target.problem or 'no reason was given'}",
+            hint=f"wherry compute logs {target.name} shows what it did",
+        )
+
+
 def failed(target: Any) -> ComputeTargetException:
     errors = "\n".join(_sentence(each) for each in target.provisioning_errors)
     return ComputeTargetException(
@@ -133,7 +158,7 @@ def _until(
     pause_s = _PAUSE_S
     while True:
         target.refresh_state()
-        output.state(target.provisioning_state)
+        output.state(target._progress)
         if done():
             return True
         left = None if deadline is None else deadline - time.monotonic()
