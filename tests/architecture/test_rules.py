@@ -25,6 +25,7 @@ READS_ENVIRONMENT = {
     "runner",
     "builds",
     "drivers/local.py",
+    "drivers/container_instances.py",
     "drivers/gpus.py",
     "drivers/site_container.py",
     "testing",

@@ -169,6 +169,7 @@ class NewRun(Body):
     distribution: dict[str, Any] | None = None
     max_run_duration_s: float | None = None
     submission_key: Key | None = None
+    region: Str = ""
 
 
 class NewRuns(Body):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Mapping
 
 from ..core.errors import NotFoundError
 from ..core.nearest import suggest
+from ..core.targets import BUILT_IN
 
 if TYPE_CHECKING:
     from ..sdk.client import Client
@@ -24,7 +25,7 @@ def check_filters(client: Client, workspace: str, filters: Mapping[str, Any]) ->
             )
     if target:
         known = [each["name"] for each in client.get(f"/workspaces/{workspace}/computes")["items"]]
-        if target not in known:
+        if target not in [*known, *BUILT_IN]:
             raise NotFoundError(
                 f"workspace {workspace!r} has no compute target {target!r}{suggest(target, known)}",
                 hint=_those("targets", known),

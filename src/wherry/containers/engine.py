@@ -47,13 +47,14 @@ class Engine:
         *,
         patient: bool = False,
         raw: bool = False,
+        within_s: float = _ANSWER_S,
         **query: Any,
     ) -> Any:
         """What it answers, parsed unless ``raw``; ``EngineError`` if it does not do it.
 
         With ``patient`` the answer may take for ever.
         """
-        patience_s = None if patient else _ANSWER_S
+        patience_s = None if patient else within_s
         connection, reply = self._send(method, path, body, query, {}, patience_s)
         try:
             return reply.read() if raw else _parsed(reply.read())
@@ -135,7 +136,7 @@ class Engine:
     def _silent(self, error: Exception) -> ContainerError:
         return ContainerError(
             f"the container engine at {self.address} on {os.uname().nodename} does not answer "
-            f"({error}); start Docker or podman's socket there and submit again"
+            f"({error}); start Docker or podman's socket there"
         )
 
 
@@ -144,7 +145,7 @@ def find(variables: Mapping[str, str], who: str = "the environment") -> Engine:
     named = variables.get("DOCKER_HOST") or variables.get("CONTAINER_HOST")
     if named:
         return Engine(_checked(named))
-    for path in _sockets(variables):
+    for path in sockets(variables):
         if _answers(path):
             return Engine(f"unix://{path}")
     raise ContainerError(
@@ -154,7 +155,8 @@ def find(variables: Mapping[str, str], who: str = "the environment") -> Engine:
     )
 
 
-def _sockets(variables: Mapping[str, str]) -> List[str]:
+def sockets(variables: Mapping[str, str]) -> List[str]:
+    """Where engines are that nobody names."""
     own = variables.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
     return [
         "/var/run/docker.sock",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Sequence
 
@@ -19,8 +20,8 @@ class Request:
     """``docker`` is the environment's section, ``own`` the variables that the image sets.
 
     The command's output is appended to the file ``log``; ``end`` gets its exit code. What is
-    ``writable`` and ``readable`` is where it is outside. ``cpus`` and ``memory_bytes`` are all that
-    it may use, whatever the environment asks for.
+    ``writable`` and ``readable`` is where it is outside. ``cpu``, ``cpus`` and ``memory_bytes`` are
+    all that it may use, whatever the environment asks for: time, which ones, memory.
     """
 
     attempt_id: str
@@ -37,6 +38,7 @@ class Request:
     readable: Sequence[str] = ()
     own: Sequence[str] = ()
     cdi: bool = False
+    cpu: float = 0.0
     cpus: Sequence[int] = ()
     memory_bytes: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -79,6 +81,8 @@ class Request:
         return host
 
     def _hold(self, host: Dict[str, Any]) -> None:
+        if self.cpu:
+            host["NanoCpus"] = min(host.get("NanoCpus") or math.inf, math.ceil(self.cpu * 1e9))
         if self.cpus:
             host["CpusetCpus"] = ",".join(map(str, self.cpus))
         if self.memory_bytes:

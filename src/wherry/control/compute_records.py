@@ -13,7 +13,7 @@ from wherry.core.errors import TargetUnavailableError, WherryError
 from wherry.core.placement import Used, free_of
 from wherry.core.records import iso
 from wherry.core.resources import Resources
-from wherry.core.targets import LOCAL
+from wherry.core.targets import BUILT_IN, LOCAL
 from wherry.core.vm_sizes import nearest
 from wherry.drivers.base import Health
 from wherry.store import attempts, nodes, queues
@@ -177,7 +177,7 @@ def local(plane: Plane) -> dict[str, Any]:
     driver, at = plane.drivers.get(LOCAL), iso(plane.started_at)
     trouble: str | None = None
     with plane.database.read() as connection:
-        active = attempts.active(connection, LOCAL)
+        active = [row for each in BUILT_IN for row in attempts.active(connection, each)]
         waiting = _waiting(connection, LOCAL)
     try:
         health = driver.check() if driver is not None else None

@@ -26,7 +26,7 @@ from wherry.core.ids import new_uuid
 from wherry.core.lifecycle import CANCEL_REQUESTED, TERMINAL, Status
 from wherry.core.nearest import listed, suggest
 from wherry.core.records import Page, Workspace
-from wherry.core.targets import LOCAL, check_compute_name, key
+from wherry.core.targets import CONTAINER_INSTANCE, LOCAL, check_compute_name, key
 from wherry.core.vm_sizes import nearest
 from wherry.store import computes, homes, nodes, workspaces
 from wherry.store.listing import Filter
@@ -62,6 +62,12 @@ def show(plane: Plane, workspace_name: str, name: str) -> dict[str, Any]:
 def get(connection: Connection, workspace: Workspace, name: str, *, lock: bool = False) -> Row[Any]:
     if name == LOCAL:
         raise ConflictError("the compute target 'local' is this machine: it is always there")
+    if name == CONTAINER_INSTANCE:
+        raise NotFoundError(
+            "'containerinstance' is no compute target to look at or to change: each run that names "
+            "it gets a container of its own",
+            hint="wherry run --target containerinstance --cpu 1 --memory 2GB train.py",
+        )
     row = computes.find(connection, key(workspace.name, name), lock=lock)
     if row is None:
         raise missing(connection, workspace, name)

@@ -17,7 +17,7 @@ from wherry.core.sizes import parse_bytes
 from wherry.core.specs import RunSpec
 from wherry.drivers.base import Launch, Reach, Remote
 
-from . import attempt_tokens, bundle, sealing, snapshots
+from . import attempt_tokens, bundle, container_instances, sealing, snapshots
 from .compute_checks import misfit
 from .plane import Plane
 from .rank_facts import number_of, ranks
@@ -65,6 +65,7 @@ def describe(
         environment=_environment(plane, spec),
         time_limit_s=spec.max_run_duration_s,
         grace_s=_grace_s(plane, place),
+        limits=container_instances.limits(spec, place.resources),
         **given,
     )
     return Launch(

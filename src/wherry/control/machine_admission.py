@@ -11,6 +11,7 @@ from wherry.core.ids import new_uuid
 from wherry.core.lifecycle import Status
 from wherry.core.placement import Placement, Used, Waiting, free_of, place
 from wherry.core.resources import Resources
+from wherry.core.targets import sharing
 from wherry.drivers.base import Health
 from wherry.store import attempts, queues, runs
 from wherry.store.runs import Change
@@ -26,6 +27,7 @@ class MachineAdmission:
     def __init__(self, plane: Plane, target: str, standby: Standby) -> None:
         self._plane = plane
         self._target = target
+        self._sharing = sharing(target)
         self._standby = standby
         self.held_back = False
 
@@ -33,23 +35,51 @@ class MachineAdmission:
         """Those that start once this is on disk, and the next one."""
         total = sum((node.resources for node in health.nodes), Resources(0, 0, 0))
         gpus = [gpu for node in health.nodes for gpu in node.gpus]
-        used = {each.id: _used(each) for each in attempts.active(connection, self._target)}
+        used = {
+            each.id: _used(each)
+            for target in self._sharing
+            for each in attempts.active(connection, target)
+        }
         starting: list[Admitted] = []
         following = self._standby.next
         if following is not None and _fits(following, total, used):
             starting, following = [following], None
-        head = queues.head(connection, self._target, int(total.cpu) * 4 + 1, lock=True)
-        queue = [Waiting(run.id, Resources(run.cpu, run.memory_bytes, run.gpu)) for run in head]
+        most = int(total.cpu) * 4 + 1
+        head = queues.head(connection, self._target, most, lock=True)
+        mine = {run.id for run in head}
+        queue = [_waiting(run) for run in self._in_order(connection, head, most)]
         placements = place(queue, total, gpus, [*used.values()])
-        starting += [self._give_attempt(connection, each) for each in placements]
+        starting += [
+            self._give_attempt(connection, each) for each in placements if each.run_id in mine
+        ]
+        if any(each.run_id not in mine for each in placements):
+            self._tell_others()
         rest = queue[len(placements) :]
-        self.held_back = bool(rest)
-        if burst and rest and following is None:
+        self.held_back = any(each.run_id in mine for each in rest)
+        if burst and rest and rest[0].run_id in mine and following is None:
             held = [*used.values(), *(Used(each.resources, each.gpus) for each in placements)]
             if rest[0].resources in [each.resources for each in held if not each.gpus]:
                 alike = Placement(rest[0].run_id, rest[0].resources)
                 following = self._give_attempt(connection, alike)
         return Chosen(starting, following)
+
+    def _in_order(self, connection: Connection, own: list[Any], most: int) -> list[Any]:
+        """With those who came before and wait for another target on this machine, as long as that
+        one can be used.
+        """
+        others = [
+            run
+            for target in self._sharing
+            if target != self._target and target not in self._plane.problems
+            for run in queues.head(connection, target, most)
+        ]
+        return sorted([*own, *others], key=lambda run: int(run.seq)) if own and others else own
+
+    def _tell_others(self) -> None:
+        """There is room for one of theirs."""
+        for target in self._sharing:
+            if target != self._target:
+                self._plane.hint(target)
 
     def _give_attempt(self, connection: Connection, placement: Placement) -> Admitted:
         run = runs.get(connection, placement.run_id)
@@ -62,6 +92,10 @@ class MachineAdmission:
 def _fits(waiting: Admitted, total: Resources, used: Mapping[str, Used]) -> bool:
     others = [each for attempt_id, each in used.items() if attempt_id != waiting.attempt_id]
     return waiting.place.resources.fits(free_of(total, others))
+
+
+def _waiting(run: Any) -> Waiting:
+    return Waiting(run.id, Resources(run.cpu, run.memory_bytes, run.gpu))
 
 
 def _used(attempt: Any) -> Used:

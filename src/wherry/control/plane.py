@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -23,9 +24,11 @@ from wherry.core import private_files
 from wherry.core.errors import ServerUnavailableError, WherryError
 from wherry.core.settings import Settings
 from wherry.core.sizes import parse_bytes
+from wherry.core.targets import CONTAINER_INSTANCE, LOCAL
 from wherry.core.trees import Tree
 from wherry.core.vm_sizes import Size
 from wherry.drivers.base import Closing, Driver, Health
+from wherry.drivers.container_instances import ContainerInstances
 from wherry.drivers.local import LocalDriver
 from wherry.store import tokens, workspaces
 from wherry.store.database import Database, sqlite_url
@@ -62,6 +65,7 @@ class Plane:
     Silence counts from ``attentive_since`` on: the start, or the end of a pause in which the
     server itself could not hear (a suspended machine, a stopped process). ``last_pass`` is when a
     reconciler last looked. ``good_attempts`` says until when their tokens are known to be good.
+    Who gives away ``room`` of this machine holds that, since several targets share it.
     """
 
     settings: Settings
@@ -91,6 +95,7 @@ class Plane:
     traffic: dict[str, Traffic] = field(default_factory=dict)  # by target, through the proxy
     recent_trees: Recent[Tree] = field(default_factory=lambda: Recent(8))
     recent_archives: Recent[bytes | None] = field(default_factory=lambda: Recent(32))
+    room: threading.Lock = field(default_factory=threading.Lock)
     _pending: threading.local = field(default_factory=threading.local)
 
     @contextmanager
@@ -158,7 +163,7 @@ def open_plane(settings: Settings) -> Plane:
         database=database,
         blobs=_blobs(home / "blobs"),
         logs=FolderLogStore(home / "logs"),
-        drivers={"local": _local_driver(settings)},
+        drivers=_drivers(settings),
         secret=secret,
     )
     owner_token = _secret_file(home / "token")
@@ -185,14 +190,18 @@ def _blobs(folder: Path) -> FolderBlobStore:
     return blobs
 
 
-def _local_driver(settings: Settings) -> LocalDriver:
-    memory = parse_bytes(settings.local_memory) if settings.local_memory else None
-    return LocalDriver(
-        root=Path(settings.home) / "nodes" / "local",
-        cpus=settings.local_cpus,
-        memory_bytes=memory,
-        gpus=settings.local_gpus,
-    )
+def _drivers(settings: Settings) -> dict[str, Driver]:
+    """This machine's: runs as they are, and in containers."""
+    nodes = Path(settings.home) / "nodes"
+    owned: dict[str, Any] = {
+        "cpus": settings.local_cpus,
+        "memory_bytes": parse_bytes(settings.local_memory) if settings.local_memory else None,
+        "gpus": settings.local_gpus,
+    }
+    return {
+        LOCAL: LocalDriver(nodes / LOCAL, **owned),
+        CONTAINER_INSTANCE: ContainerInstances(nodes / CONTAINER_INSTANCE, **owned),
+    }
 
 
 def _secret_file(path: Path) -> str:

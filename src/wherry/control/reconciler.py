@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from wherry.core.errors import TargetUnavailableError
-from wherry.core.targets import LOCAL
+from wherry.core.targets import BUILT_IN, LOCAL
 from wherry.drivers.base import Driver, Health, Reporting
 from wherry.store import attempts, queues, runs
 
@@ -60,6 +61,7 @@ class Reconciler:
         self._checked_at = float("-inf")
         self._delivered: list[Delivery] = []
         self._cluster = cluster
+        self._room = plane.room if target in BUILT_IN else nullcontext()
         self._lease = TargetLease(plane, target)
         self._troubles = Troubles(plane, target, self.hint)
         self._standby = Standby(plane)
@@ -141,7 +143,7 @@ class Reconciler:
 
     def _visit(self) -> None:
         """A machine elsewhere is asked though no run needs it: what is wrong is told in time."""
-        if self._cluster is None and self._target != LOCAL:
+        if self._cluster is None and self._target not in BUILT_IN:
             self._plane.machines[self._target] = self._capacity()
 
     def turn(self) -> None:
@@ -213,7 +215,7 @@ class Reconciler:
         return admitted
 
     def _write(self, health: Health | None) -> list[Admitted]:
-        with self._plane.write() as connection:
+        with self._room, self._plane.write() as connection:
             notes = dict(self._starting.unnoted)
             for delivery in self._delivered:
                 deliver(self._plane, connection, delivery, notes.pop(delivery.attempt_id, {}))

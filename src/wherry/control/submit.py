@@ -21,12 +21,12 @@ from wherry.core.nearest import listed, suggest
 from wherry.core.placement import Placement
 from wherry.core.records import Run, Workspace
 from wherry.core.specs import RunSpec
-from wherry.core.targets import LOCAL, key
+from wherry.core.targets import BUILT_IN, key
 from wherry.drivers.base import Preflight, Remote
 from wherry.drivers.fleet import Fleet
 from wherry.store import computes, run_records, runs, snapshots, workspaces
 
-from . import compute_checks, environments, launch, sealing, wheels
+from . import compute_checks, container_instances, environments, launch, sealing, wheels
 from . import snapshots as trees
 from .plane import Plane
 
@@ -37,7 +37,7 @@ def submit(
     plane: Plane, workspace_name: str, fields: Mapping[str, Any], who: str
 ) -> tuple[Run, bool]:
     """The run, and whether this call made it: a known ``submission_key`` finds the first one."""
-    spec = RunSpec.parse(environments.resolved(plane, workspace_name, fields))
+    spec = parsed(plane, workspace_name, fields)
     problem = _problem(plane, workspace_name, spec)
     with plane.write() as connection:
         workspace = workspaces.get(connection, workspace_name)
@@ -54,6 +54,12 @@ def submit(
     return run, True
 
 
+def parsed(plane: Plane, workspace_name: str, fields: Mapping[str, Any]) -> RunSpec:
+    """What is asked for, with what its environment and its target mean now."""
+    asked = RunSpec.parse(environments.resolved(plane, workspace_name, fields))
+    return container_instances.boxed(plane, asked)
+
+
 def _problem(plane: Plane, workspace_name: str, spec: RunSpec) -> WherryError | None:
     """Found before the transaction; told only if there is nothing else to say."""
     try:
@@ -65,7 +71,7 @@ def _problem(plane: Plane, workspace_name: str, spec: RunSpec) -> WherryError | 
 
 def plan(plane: Plane, workspace_name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """What ``submit`` would execute, storing nothing."""
-    spec = RunSpec.parse(environments.resolved(plane, workspace_name, fields))
+    spec = parsed(plane, workspace_name, fields)
     with plane.database.read() as connection:
         workspaces.get(connection, workspace_name)
     driver = check(plane, workspace_name, spec, dry_run=True)
@@ -150,7 +156,7 @@ def check_snapshot(connection: Connection, workspace: Workspace, snapshot_id: st
 def check(plane: Plane, workspace_name: str, spec: RunSpec, *, dry_run: bool = False) -> Any:
     """Refuse now what could never start. What renders it for people."""
     driver = plane.drivers.get(key(workspace_name, spec.target))
-    row = None if spec.target == LOCAL else _compute(plane, workspace_name, spec.target)
+    row = None if spec.target in BUILT_IN else _compute(plane, workspace_name, spec.target)
     if spec.script and not dry_run and spec.script not in trees.read_tree(plane, spec.snapshot_id):
         raise UserErrorException(
             f"the script {spec.script!r} is not in the snapshot",
@@ -186,7 +192,7 @@ def _compute(plane: Plane, workspace_name: str, name: str) -> Any:
     with plane.database.read() as connection:
         workspace = workspaces.get(connection, workspace_name)
         row = computes.find(connection, key(workspace_name, name))
-        known = [LOCAL, *(each.name for each in computes.of_workspace(connection, workspace))]
+        known = [*BUILT_IN, *(each.name for each in computes.of_workspace(connection, workspace))]
     if row is None:
         raise ComputeTargetException(
             f"there is no compute target {name!r}{suggest(name, known)}",
@@ -197,7 +203,7 @@ def _compute(plane: Plane, workspace_name: str, name: str) -> Any:
 
 def check_present(connection: Connection, workspace: Workspace, name: str) -> None:
     """In the transaction that stores a run: a target that goes away meanwhile gets no more."""
-    if name == LOCAL:
+    if name in BUILT_IN:
         return
     row = computes.find(connection, key(workspace.name, name), share=True)
     if row is None or row.deleting_at is not None:

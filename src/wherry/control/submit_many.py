@@ -16,7 +16,7 @@ from wherry.core.specs import RunSpec
 from wherry.core.targets import key
 from wherry.store import run_labels, runs, workspaces
 
-from . import environments, wheels
+from . import wheels
 from .plane import Plane
 from .submit import (
     check,
@@ -24,6 +24,7 @@ from .submit import (
     check_snapshot,
     context_of,
     new_row,
+    parsed,
     properties_of,
     root_of,
 )
@@ -34,8 +35,7 @@ def submit_many(
 ) -> list[tuple[str, bool]]:
     """The run of each, in order, and whether this call made it. All of them are stored, or none."""
     specs = [
-        _numbered(place, _parsed, plane, workspace_name, fields)
-        for place, fields in enumerate(many)
+        _numbered(place, parsed, plane, workspace_name, fields) for place, fields in enumerate(many)
     ]
     _check_all(plane, workspace_name, specs)
     keys = [spec.submission_key or new_uuid() for spec in specs]
@@ -45,10 +45,6 @@ def submit_many(
     for target in {spec.target for spec in specs}:
         plane.hint_queued(key(workspace.name, target))
     return made
-
-
-def _parsed(plane: Plane, workspace_name: str, fields: Mapping[str, Any]) -> RunSpec:
-    return RunSpec.parse(environments.resolved(plane, workspace_name, fields))
 
 
 def _numbered(place: int, act: Any, *arguments: Any) -> Any:

@@ -14,7 +14,7 @@ from wherry.core.compute_configs import CLUSTER
 from wherry.core.errors import TargetUnavailableError, WherryError
 from wherry.core.placement import Used, free_of
 from wherry.core.resources import Resources
-from wherry.core.targets import LOCAL
+from wherry.core.targets import LOCAL, sharing
 from wherry.drivers.base import Closing
 from wherry.store import attempts, computes
 
@@ -166,7 +166,8 @@ def _describe(plane: Plane, name: str) -> dict[str, Any]:
     with plane.database.read() as connection:
         held = [
             Used(Resources(row.cpu, row.memory_bytes, len(row.gpus)), tuple(row.gpus))
-            for row in attempts.active(connection, name)
+            for each in sharing(name)
+            for row in attempts.active(connection, each)
         ]
     total = sum((node.resources for node in health.nodes), Resources(0, 0, 0))
     described["nodes"] = [

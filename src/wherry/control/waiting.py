@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from wherry.core.lifecycle import Status
 from wherry.core.resources import Resources
-from wherry.core.targets import LOCAL, name_of
+from wherry.core.targets import BUILT_IN, LOCAL, name_of, sharing
 from wherry.store import attempts, computes, nodes, queues
 
 from .cluster_queue import ClusterQueue, cluster_queue
@@ -53,17 +53,22 @@ class _Queues:
 
     def problem(self, target: str) -> str:
         told = self._plane.problems.get(target)
-        if told is None and target != LOCAL:
+        if told is None and target not in BUILT_IN:
             row = computes.find(self._connection, target)
             told = "; ".join(failures(row)) if row is not None else None
         return told or ""
 
     def _look(self, target: str) -> tuple[int, list[int], Resources]:
         first, last = min(self._places[target]), max(self._places[target])
-        active = attempts.active(self._connection, target)
+        same = sharing(target)
+        active = [row for each in same for row in attempts.active(self._connection, each)]
         return (
-            queues.count_before(self._connection, target, first, _COUNTED),
-            queues.between(self._connection, target, first, last, _COUNTED),
+            sum(queues.count_before(self._connection, each, first, _COUNTED) for each in same),
+            sorted(
+                place
+                for each in same
+                for place in queues.between(self._connection, each, first, last, _COUNTED)
+            ),
             sum((_held(attempt) for attempt in active), Resources(0, 0, 0)),
         )
 
@@ -84,7 +89,7 @@ def _explain(connection: Connection, row: Any, queues: _Queues) -> str:
 
 
 def _queued(queues: _Queues, row: Any) -> str:
-    cluster = queues.of_cluster(row.target) if row.target != LOCAL else None
+    cluster = queues.of_cluster(row.target) if row.target not in BUILT_IN else None
     if cluster is not None:
         return cluster.explain(row)
     wanted = Resources(row.cpu, row.memory_bytes, row.gpu)
@@ -127,7 +132,7 @@ def _active(connection: Connection, row: Any, status: Status) -> str:
 
 def _remedy(connection: Connection, target: str, members: Sequence[Any]) -> str:
     """What ends the waiting for another machine that will not come back."""
-    if target == LOCAL:
+    if target in BUILT_IN:
         return ""
     silent = next(each for each in members if each.detail)
     node = nodes.find(connection, silent.node_id) if silent.node_id else None

@@ -6,6 +6,7 @@ import signal
 from typing import Any, Dict, Optional, Tuple
 
 from .lifecycle import ExitRecord, Reason
+from .sizes import format_bytes
 
 _QUEUES_AGAIN = (Reason.PREEMPTED, Reason.NODE_UNUSABLE)
 
@@ -55,7 +56,7 @@ def _sentence(
     if reason is Reason.TIME_LIMIT:
         return f"ran longer than its limit of {limit_s} s and was ended"
     if reason is Reason.OUT_OF_MEMORY:
-        return "ran out of memory" + cause
+        return "ran out of memory" + cause + _held_to(exit)
     if reason is Reason.SIGNAL and exit is not None and exit.signal:
         return f"killed by {signal_name(exit.signal)}" + cause
     if reason is Reason.EXIT_CODE and exit is not None:
@@ -75,6 +76,14 @@ def _sentence(
     if reason is Reason.CLIENT_LOST:
         return "the program that logged this run was not heard of again"
     return detail or "failed"
+
+
+def _held_to(exit: Optional[ExitRecord]) -> str:
+    """What it might have, where it was held to that, and what helps."""
+    held = (exit.error or {}).get("memory_bytes") if exit is not None else None
+    if not isinstance(held, int) or held <= 0:
+        return ""
+    return f"; it may use {format_bytes(held)}: ask for more, or let it use less"
 
 
 def _lost(exit: Optional[ExitRecord], detail: str) -> str:

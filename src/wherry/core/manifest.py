@@ -24,7 +24,8 @@ class Manifest:
     (``core/environments.py``), with its name and version; None where an interpreter is there.
     ``attempt`` counts the run's attempts; with the second, files of the earlier ones are brought
     back. ``ranks``, of a distributed run: which ``node`` of it this is, the ``hosts`` and ``names``
-    of all nodes, the ``roles`` of the processes on each, the ``type`` of distribution.
+    of all nodes, the ``roles`` of the processes on each, the ``type`` of distribution. ``limits``
+    are those of its container: ``cpu`` and ``memory_bytes``.
     """
 
     run_id: str
@@ -43,6 +44,7 @@ class Manifest:
     grace_s: float = 10.0
     attempt: int = 1
     ranks: Optional[Dict[str, Any]] = None
+    limits: Optional[Dict[str, Any]] = None
     version: int = VERSION
 
     def to_dict(self) -> Dict[str, Any]:

@@ -45,6 +45,13 @@ SETTINGS: Tuple[Setting, ...] = (
         "local_memory", "WHERRY_LOCAL_MEMORY", "size", "", "memory of target local; empty: all"
     ),
     Setting("local_gpus", "WHERRY_LOCAL_GPUS", "whole", None, "GPUs of target local; empty: all"),
+    Setting(
+        "container_image",
+        "WHERRY_CONTAINER_IMAGE",
+        "text",
+        "python:3.12-slim",
+        "image of container instances whose environment names none",
+    ),
     Setting("cancel_grace_s", "WHERRY_CANCEL_GRACE_S", "seconds", 10.0, "from SIGTERM to SIGKILL"),
     Setting(
         "conda.resolver",
@@ -84,6 +91,7 @@ class Settings:
     local_cpus: Optional[float]
     local_memory: str
     local_gpus: Optional[int]
+    container_image: str
     cancel_grace_s: float
     conda_resolver: str
     environments_limit: str

@@ -65,7 +65,10 @@ def _specification(fields: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run as asked for. ``script`` is a path in the snapshot; ``command`` replaces it."""
+    """One run as asked for. ``script`` is a path in the snapshot; ``command`` replaces it.
+
+    ``region`` is where the container of a container instance is to be.
+    """
 
     experiment: str
     snapshot_id: str = ""
@@ -86,6 +89,7 @@ class RunSpec:
     properties: Dict[str, str] = field(default_factory=dict)
     parent_id: Optional[str] = None
     submission_key: Optional[str] = None
+    region: str = ""
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> RunSpec:
@@ -113,6 +117,7 @@ class RunSpec:
             properties=_strings("properties", fields.get("properties")),
             parent_id=check_run_id(fields["parent_id"]) if fields.get("parent_id") else None,
             submission_key=fields.get("submission_key") or None,
+            region=str(fields.get("region") or ""),
         )
         if bool(spec.script) == bool(spec.command):
             raise UserErrorException(

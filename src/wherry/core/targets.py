@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import re
+from typing import Tuple
 
 from .errors import UserErrorException
 
 LOCAL = "local"
-RESERVED = ("local", "containerinstance", "amlcompute")
+CONTAINER_INSTANCE = "containerinstance"
+# Both are this machine, whose room they share: runs as they are, and each run in a container.
+BUILT_IN = (LOCAL, CONTAINER_INSTANCE)
+RESERVED = (LOCAL, CONTAINER_INSTANCE, "amlcompute")
 LONGEST_KEY = 240
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,30}[A-Za-z0-9]\Z")
 
 
 def key(workspace: str, name: str) -> str:
     """What runs, attempts and nodes call a target. This machine is one for all workspaces."""
-    return LOCAL if name == LOCAL else f"{workspace}/{name}"
+    return name if name in BUILT_IN else f"{workspace}/{name}"
+
+
+def sharing(key: str) -> Tuple[str, ...]:
+    """The targets that are the same machine as this one, which is among them."""
+    return BUILT_IN if key in BUILT_IN else (key,)
 
 
 def name_of(key: str) -> str:

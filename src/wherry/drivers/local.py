@@ -88,11 +88,16 @@ class LocalDriver:
     def render(self, launch: Launch) -> str:
         return rendered(launch, str(self._folder_of(launch.attempt_id)), "this machine")
 
+    def knows(self, attempt_id: str) -> bool:
+        """Whether something of the attempt is here, ended or not."""
+        folder = self._folder_of(attempt_id)
+        return _exists(folder / "spawned", folder / "started")
+
     def submit(self, launch: Launch) -> Handle:
         folder = self._folder_of(launch.attempt_id)
         try:
             with self._alone():
-                if not _exists(folder / "spawned", folder / "started"):
+                if not self.knows(launch.attempt_id):
                     self._start(launch, folder)
         except OSError as error:
             raise TargetUnavailableError(

@@ -274,7 +274,7 @@ class _Attempt:
     def _execute(self) -> Dict[str, Any]:
         """Start the command, watch it to its end, and make up its exit record."""
         manifest, signals = self._manifest, self._signals
-        with confinement(self._folder.path) as limits:
+        with confinement(self._folder.path, manifest.get("limits")) as limits:
             kills = MemoryKills(limits.kill_counters)
             command = self._start(limits)
         weigh = limits.watch(command, signals)
@@ -289,7 +289,8 @@ class _Attempt:
 
         command.watch(signals, limit_s, grace_s, look)
         ended_at = started_at + time.monotonic() - began  # the clock may have been set meanwhile
-        return {**self._conclude(command, kills), "started_at": started_at, "ended_at": ended_at}
+        record = self._conclude(command, kills, limits.memory_bytes)
+        return {**record, "started_at": started_at, "ended_at": ended_at}
 
     def _start(self, limits: Confinement) -> process.Command:
         if self._box is not None:
@@ -317,7 +318,9 @@ class _Attempt:
         self._courier.start()
         self._sweeper.start()
 
-    def _conclude(self, command: process.Command, kills: MemoryKills) -> Dict[str, Any]:
+    def _conclude(
+        self, command: process.Command, kills: MemoryKills, memory_bytes: int
+    ) -> Dict[str, Any]:
         status = command.status or 0
         log = self._ranks.log_that_tells() if self._ranks is not None else self._folder.log
         return conclude(
@@ -328,6 +331,7 @@ class _Attempt:
             timed_out=command.timed_out,
             killed_by_us=command.killed and not command.out_of_memory,
             memory_kills=bool(status) and (command.out_of_memory or kills.lately()),
+            memory_bytes=memory_bytes,
         )
 
     def _short_log(self) -> Optional[bytes]:

@@ -25,9 +25,12 @@ _PAGE = 4096
 
 
 class Confinement:
-    """Nothing where the node has no limits."""
+    """Nothing where there are no limits. ``cpus`` are those to stay on, ``cpu`` is how much of
+    their time a container may have.
+    """
 
     def __init__(self, limits: Dict[str, Any]) -> None:
+        self.cpu = float(limits.get("cpu") or 0)
         self.cpus: List[int] = [int(each) for each in limits.get("cpus") or ()]
         self._groups: List[str] = [str(each) for each in limits.get("groups") or ()]
         self.memory_bytes = int(limits.get("memory_bytes") or 0)
@@ -82,8 +85,10 @@ class Confinement:
         return look
 
 
-def confinement(folder: str) -> Confinement:
-    """That of the node on which the attempt's folder lies."""
+def confinement(folder: str, own: Optional[Dict[str, Any]] = None) -> Confinement:
+    """The attempt's own, or else that of the node on which its folder lies."""
+    if own:
+        return Confinement(own)
     try:
         with open(f"{os.path.dirname(folder)}/{_LIMITS}", encoding="utf-8") as file:
             limits = loads(file.read())

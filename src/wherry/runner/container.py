@@ -119,13 +119,13 @@ class Box:
 
     def _start_held(self, container: Container, request: Request, limits: Confinement) -> bool:
         """Whether the engine holds it to what its node has, as far as the engine says."""
-        held = replace(request, cpus=limits.cpus, memory_bytes=limits.memory_bytes)
+        held = replace(request, cpu=limits.cpu, cpus=limits.cpus, memory_bytes=limits.memory_bytes)
         try:
             warnings = self._start_as(container, held)
         except EngineError as error:
             if held == request or not re.search(_CANNOT_HOLD, str(error), re.IGNORECASE):
                 raise
-            tell(f"the container cannot be held to the limits of this node: {error}")
+            tell(f"the container cannot be held to its limits: {error}")
             container.remove()
             self._start_as(container, request)
             return False
@@ -321,7 +321,7 @@ class ContainerCommand(Command):
                 f"there is no program {self._program!r} in the image of the environment; use an "
                 "image that has it, or name one that this has"
             )
-        if self.status == signal.SIGKILL and not self.killed:
+        if self.status and not self.killed:  # it, or one of those that it started
             self.out_of_memory = self._lacked_memory()
 
     def kill(self) -> None:

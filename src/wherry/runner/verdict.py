@@ -35,11 +35,13 @@ def conclude(
     timed_out: bool = False,
     killed_by_us: bool = False,
     memory_kills: bool = False,
+    memory_bytes: int = 0,
 ) -> Dict[str, Any]:
     """The exit record's fields.
 
     ``status`` is what ``waitpid`` said, ``log`` the end of the output, ``memory_kills`` whether
-    the kernel killed for want of memory while the command ran.
+    the kernel killed for want of memory while the command ran, ``memory_bytes`` all that it
+    might have, where it was held to that.
     """
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
@@ -71,6 +73,8 @@ def conclude(
         **raised,
         "tail": "\n".join(lines[-_TAIL_LINES:])[-_TAIL_LIMIT:],
     }
+    if record["out_of_memory"] and memory_bytes:
+        record["error"]["memory_bytes"] = memory_bytes
     return record
 
 

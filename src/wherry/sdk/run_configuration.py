@@ -70,8 +70,9 @@ class RunConfiguration(Section):
     >>> config.resources = Resources(cpu=2, gpu=1)
 
     An attribute that does not exist is refused. ``communicator`` says which of ``mpi``, ``pytorch``
-    and ``tensorflow`` counts, if any. Sections for Azure ML's own targets (``amlcompute``, ``hdi``,
-    ...) are kept, saved and loaded; Wherry's targets have no use for them.
+    and ``tensorflow`` counts, if any. ``container_instance`` has the size of the container that a
+    run on the target ``containerinstance`` gets. Sections for Azure ML's own targets
+    (``amlcompute``, ``hdi``, ...) are kept, saved and loaded; Wherry's have no use for them.
     """
 
     amlcompute = Part()

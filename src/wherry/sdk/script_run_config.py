@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, 
 from ..core.errors import RunConfigurationException, UserErrorException
 from ..core.nearest import suggest
 from ..core.resources import Resources
+from ..core.targets import CONTAINER_INSTANCE
 from .environment import Environment
 from .environment_spec import interpreter_of, is_plain, specification
 from .late import Late
 from .run_configuration import DockerConfiguration, RunConfiguration
 
 if TYPE_CHECKING:
-    from . import distributed_job
+    from . import container_instance, distributed_job
 else:
+    container_instance = Late("container_instance")
     distributed_job = Late("distributed_job")
 
 _FRAMEWORKS = ("python", "pytorch", "tensorflow")
@@ -82,6 +84,8 @@ class ScriptRunConfig:
             "environment_variables": _variables(config.environment_variables),
             "resources": _resources(config.resources),
         }
+        if spec["target"] == CONTAINER_INSTANCE:
+            spec.update(container_instance.asked_for(config))
         spec.update(_processes(config, self.distributed_job_config))
         if config.priority is not None:
             spec["priority"] = _count("priority", config.priority)
@@ -187,6 +191,8 @@ def _target_name(target: Any) -> str:
 def _environment(
     environment: Environment, container: Optional[DockerConfiguration], target: str
 ) -> Dict[str, Any]:
+    if target == CONTAINER_INSTANCE:
+        container = container_instance.container_of(environment, container)
     plain = is_plain(environment, container)
     body: Dict[str, Any] = {
         "name": environment.name,

@@ -10,7 +10,7 @@ from .runs import RunRow
 from .tables import runs
 
 _HEAD = (
-    select(runs.c.id, runs.c.cpu, runs.c.memory_bytes, runs.c.gpu)
+    select(runs.c.id, runs.c.seq, runs.c.cpu, runs.c.memory_bytes, runs.c.gpu)
     .where(runs.c.target == bindparam("at"), runs.c.status == Status.QUEUED.value)
     .order_by(runs.c.seq)
     .limit(bindparam("most"))

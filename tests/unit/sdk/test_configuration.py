@@ -312,3 +312,40 @@ def test_forms(source: Path) -> None:
     assert "echo" in repr(ScriptRunConfig(source, command="echo"))
     assert "use_docker=False" in repr(DockerConfiguration())
     assert "local" in repr(RunConfiguration())
+
+
+def test_a_container_instance_has_a_size_and_a_region(source: Path) -> None:
+    config = RunConfiguration()
+    config.target = "containerinstance"
+    usual = spec(source, run_config=config)
+    assert usual["resources"] == {"cpu": 1.0, "memory_bytes": 4 * 10**9, "gpu": 0}
+    assert (usual["region"], usual["environment"]["python"]["implied"]) == ("", True)
+    config.container_instance.region = "eastus"
+    config.container_instance.cpu_cores = "0.5"
+    config.container_instance.memory_gb = 2
+    wanted = spec(source, run_config=config)
+    assert wanted["resources"] == {"cpu": 0.5, "memory_bytes": 2 * 10**9, "gpu": 0}
+    assert wanted["region"] == "eastus"
+    other = spec(source, run_config=config, resources={"cpu": 2})
+    assert other["resources"] == {"cpu": 2.0, "memory_bytes": 2 * 10**9, "gpu": 0}
+    assert "region" not in spec(source, run_config=config, compute_target="local")
+
+
+@pytest.mark.parametrize("value", [0, -1, "many", None, True])
+def test_a_size_that_is_none_is_refused(source: Path, value: Any) -> None:
+    config = RunConfiguration()
+    config.target = "containerinstance"
+    config.container_instance.memory_gb = value
+    with pytest.raises(RunConfigurationException, match=r"container_instance\.memory_gb is"):
+        spec(source, run_config=config)
+
+
+def test_the_image_of_a_container_instance_need_not_be_enabled(source: Path) -> None:
+    environment = Environment("e")
+    environment.docker.base_image = "base:1"
+    environment.docker.enabled = False
+    asked = spec(source, environment=environment, compute_target="containerinstance")
+    docker = asked["environment"]["specification"]["docker"]
+    assert (docker["enabled"], docker["image"]) == (True, "base:1")
+    here = spec(source, environment=environment)
+    assert "specification" not in here["environment"]
