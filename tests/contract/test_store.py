@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -451,6 +452,25 @@ def _plans(database: Database, work: Callable[[], object]) -> list[str]:
             for statement, parameters in statements
             for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
         ]
+
+
+def test_a_transaction_that_failed_leaves_nothing_to_the_next(database: Database) -> None:
+    add_run(database, "r1")
+    with suppress(ZeroDivisionError), database.write() as connection:
+        runs.update_fields(connection, runs.get(connection, "r1"), {"description": "half"})
+        raise ZeroDivisionError
+    add_run(database, "r2")
+    with database.read() as connection:
+        assert runs.get(connection, "r1").description == ""
+        assert runs.find(connection, "r2") is not None
+
+
+def test_a_closed_database_leaves_one_file(tmp_path: Path) -> None:
+    database = Database(sqlite_url(tmp_path / "wherry.db"))
+    migrate(database)
+    add_run(database, "r1")
+    database.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["wherry.db"]
 
 
 def test_a_run_with_many_children_can_be_removed(database: Database) -> None:

@@ -54,6 +54,7 @@ class Database:
         self.is_sqlite = self.engine.dialect.name == "sqlite"
         # SQLite's own waiting for a lock sleeps; ours wakes the next writer at once.
         self._writing = threading.Lock()
+        self._writer: Connection | None = None
 
     @property
     def name(self) -> str:
@@ -75,10 +76,18 @@ class Database:
             with self.engine.begin() as connection:
                 yield connection
             return
-        with self._writing, self.engine.connect() as connection:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-            yield connection
-            connection.commit()
+        with self._writing:
+            # Always the same one: what SQLite has read for one is of no use to another, and of no
+            # use to itself once another has written.
+            connection, self._writer = self._writer or self.engine.connect(), None
+            try:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                yield connection
+                connection.commit()
+            except BaseException:
+                connection.close()
+                raise
+            self._writer = connection
 
     def forget_overwritten(self) -> None:
         """Have SQLite's write-ahead log, which holds older pages too, worked off and emptied."""
@@ -87,6 +96,11 @@ class Database:
                 connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
+        if self._writing.acquire(timeout=_PATIENCE_S):
+            writer, self._writer = self._writer, None
+            if writer is not None:
+                writer.close()
+            self._writing.release()
         self.engine.dispose()
 
 
@@ -141,6 +155,7 @@ def _sqlite(url: str) -> Engine:
         poolclass=QueuePool,
         pool_size=50,  # as many as work at once: opening one takes longer than a question
         max_overflow=0,
+        pool_use_lifo=True,  # the one that was used last has read most of what is needed next
         connect_args={"timeout": 30, "check_same_thread": False},
         hide_parameters=True,
     )
