@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event, select
+from sqlalchemy import bindparam, event, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from wherry.core.errors import ConflictError, NotFoundError, UserErrorException, WherryError
@@ -39,7 +39,9 @@ from wherry.store import (
 from wherry.store.database import Database, sqlite_url
 from wherry.store.listing import Filter
 from wherry.store.migrate import migrate
+from wherry.store.prepared import Prepared
 from wherry.store.tables import ORDERS, events
+from wherry.store.tables import runs as runs_table
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
@@ -437,20 +439,20 @@ def test_a_pass_of_the_reconciler_reads_by_index(tmp_path: Path) -> None:
 
 def _plans(database: Database, work: Callable[[], object]) -> list[str]:
     """What SQLite does for each statement of the work."""
-    statements: list[tuple[str, Any]] = []
+    statements: list[str] = []
 
-    def note(_c: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-        if statement.startswith("SELECT"):
-            statements.append((statement, parameters))
+    def note(driver: Any, *_: Any) -> None:
+        driver.set_trace_callback(statements.append)
 
-    event.listen(database.engine, "before_cursor_execute", note)
+    event.listen(database.engine, "checkout", note)
     work()
-    event.remove(database.engine, "before_cursor_execute", note)
+    event.remove(database.engine, "checkout", note)
+    asked = [statement for statement in statements if statement.startswith("SELECT")]
     with database.read() as connection:
         return [
             row[3]
-            for statement, parameters in statements
-            for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            for statement in asked
+            for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}")
         ]
 
 
@@ -463,6 +465,24 @@ def test_a_transaction_that_failed_leaves_nothing_to_the_next(database: Database
     with database.read() as connection:
         assert runs.get(connection, "r1").description == ""
         assert runs.find(connection, "r2") is not None
+
+
+def test_a_prepared_statement_finds_what_sqlalchemy_finds(database: Database) -> None:
+    add_run(database, "r1", spec={"a": [1, None]}, tags={"t": "ä"})
+    query = select(runs_table).where(runs_table.c.id == bindparam("which"))
+    prepared = Prepared(query)
+    with database.write() as connection:
+        (plain,) = connection.execute(query, {"which": "r1"})
+        (row,) = prepared.rows(connection, {"which": "r1"})
+        assert row == plain
+        assert row._mapping == plain._mapping
+        assert prepared.first(connection, {"which": "r2"}) is None
+
+
+def test_a_prepared_statement_fails_as_sqlalchemy_tells_it(database: Database) -> None:
+    insert_run = Prepared(insert(runs_table))
+    with pytest.raises(IntegrityError), database.write() as connection:
+        insert_run.change(connection, {"id": "r1"})
 
 
 def test_a_closed_database_leaves_one_file(tmp_path: Path) -> None:

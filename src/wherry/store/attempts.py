@@ -13,14 +13,15 @@ from wherry.core.placement import Placement
 from wherry.core.resources import Resources
 
 from .database import batches
+from .prepared import Prepared
 from .runs import RunRow
 from .tables import attempts, runs
 
 AttemptRow = Row[Any]
 
-_ADD = insert(attempts)
-_BY_ID = select(attempts).where(attempts.c.id == bindparam("attempt_id"))
-_OF_RUN = (
+_ADD = Prepared(insert(attempts))
+_BY_ID = Prepared(select(attempts).where(attempts.c.id == bindparam("attempt_id")))
+_OF_RUN = Prepared(
     select(attempts)
     .where(attempts.c.run_id == bindparam("of"))
     .order_by(attempts.c.number, attempts.c.rank)
@@ -30,7 +31,7 @@ _MEMBERS = (
     .where(attempts.c.run_id == bindparam("of"), attempts.c.number == bindparam("which"))
     .order_by(attempts.c.rank)
 )
-_ACTIVE = (
+_ACTIVE = Prepared(
     select(attempts)
     .where(
         attempts.c.target == bindparam("at"),
@@ -64,7 +65,7 @@ _TO_RELEASE = (
     )
     .limit(bindparam("most"))
 )
-_UPDATE = update(attempts).where(attempts.c.id == bindparam("attempt_id"))
+_UPDATE = Prepared(update(attempts).where(attempts.c.id == bindparam("attempt_id")))
 
 
 def add(
@@ -89,7 +90,7 @@ def add(
     }
     if place.node:
         fields.update(node_id=place.node, rank=place.rank, ready_by=ready_by)
-    connection.execute(_ADD, fields)
+    _ADD.change(connection, fields)
     return number
 
 
@@ -101,7 +102,7 @@ def place_of(attempt: AttemptRow) -> Placement:
 
 
 def find(connection: Connection, attempt_id: str) -> AttemptRow | None:
-    return connection.execute(_BY_ID, {"attempt_id": attempt_id}).first()
+    return _BY_ID.first(connection, {"attempt_id": attempt_id})
 
 
 def get(connection: Connection, attempt_id: str) -> AttemptRow:
@@ -112,7 +113,7 @@ def get(connection: Connection, attempt_id: str) -> AttemptRow:
 
 
 def of_run(connection: Connection, run_id: str) -> list[AttemptRow]:
-    return list(connection.execute(_OF_RUN, {"of": run_id}))
+    return _OF_RUN.rows(connection, {"of": run_id})
 
 
 def members(connection: Connection, run_id: str, number: int) -> list[AttemptRow]:
@@ -121,7 +122,7 @@ def members(connection: Connection, run_id: str, number: int) -> list[AttemptRow
 
 
 def active(connection: Connection, target: str) -> list[AttemptRow]:
-    return list(connection.execute(_ACTIVE, {"at": target}))
+    return _ACTIVE.rows(connection, {"at": target})
 
 
 def live(connection: Connection, target: str) -> list[AttemptRow]:
@@ -149,7 +150,7 @@ def to_release(
 
 
 def change(connection: Connection, attempt_id: str, changes: Mapping[str, Any]) -> None:
-    connection.execute(_UPDATE, {**changes, "attempt_id": attempt_id})
+    _UPDATE.change(connection, {**changes, "attempt_id": attempt_id})
 
 
 def forget(connection: Connection, attempt_id: str) -> None:

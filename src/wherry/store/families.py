@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from sqlalchemy import ColumnElement, Connection, bindparam, select
 
+from .prepared import Prepared
 from .runs import JOINED, RunRow, locked
 from .tables import runs
 
-_CHILDREN = JOINED.where(runs.c.parent_id == bindparam("run_id")).order_by(runs.c.seq.desc())
+_CHILDREN = Prepared(
+    JOINED.where(runs.c.parent_id == bindparam("run_id")).order_by(runs.c.seq.desc())
+)
 
 
 def children(
     connection: Connection, run_id: str, *, recursive: bool, lock: bool = False
 ) -> list[RunRow]:
     if not recursive and not lock:
-        return list(connection.execute(_CHILDREN, {"run_id": run_id}))
+        return _CHILDREN.rows(connection, {"run_id": run_id})
     wanted = _below(run_id) if recursive else runs.c.parent_id == run_id
     query = JOINED.where(wanted).order_by(runs.c.seq.desc())
     return list(connection.execute(locked(query) if lock else query))

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, delete, insert, or_, select
+from sqlalchemy import Connection, bindparam, delete, insert, or_, select
 
 from wherry.core.errors import NotFoundError
 from wherry.core.records import RunFile
 
 from .database import batches
+from .prepared import Prepared
 from .tables import files
 
 _ADD = insert(files)
@@ -76,14 +77,14 @@ def every(connection: Connection, run_id: str) -> list[RunFile]:
 
 def paths_below(connection: Connection, run_id: str, *folders: str) -> list[str]:
     """The names of the files in these folders, whatever else the run has."""
-    return list(connection.execute(_paths_below(folders), {"of": run_id}).scalars())
+    return [path for (path,) in _paths_below(folders).rows(connection, {"of": run_id})]
 
 
 @cache
-def _paths_below(folders: tuple[str, ...]) -> Select[Any]:
+def _paths_below(folders: tuple[str, ...]) -> Prepared:
     within = or_(*(files.c.path.startswith(f"{folder}/", autoescape=True) for folder in folders))
     of_run = files.c.run_id == bindparam("of")
-    return select(files.c.path).where(of_run, within).order_by(files.c.path)
+    return Prepared(select(files.c.path).where(of_run, within).order_by(files.c.path))
 
 
 def remove(connection: Connection, run_ids: Sequence[str]) -> None:

@@ -6,10 +6,11 @@ from sqlalchemy import Connection, bindparam, func, select, text
 
 from wherry.core.lifecycle import Status
 
+from .prepared import Prepared
 from .runs import RunRow
 from .tables import runs
 
-_HEAD = (
+_FIRST = (
     select(runs.c.id, runs.c.seq, runs.c.cpu, runs.c.memory_bytes, runs.c.gpu)
     .where(runs.c.target == bindparam("at"), runs.c.status == Status.QUEUED.value)
     .order_by(runs.c.seq)
@@ -45,7 +46,8 @@ _BETWEEN = (
     .order_by(runs.c.seq)
     .limit(bindparam("most"))
 )
-_HEAD_LOCKED = _HEAD.with_for_update(key_share=True, skip_locked=True)
+_HEAD = Prepared(_FIRST)
+_HEAD_LOCKED = Prepared(_FIRST.with_for_update(key_share=True, skip_locked=True))
 _TO_CANCEL = select(runs).where(
     runs.c.target == bindparam("at"),
     runs.c.status == Status.QUEUED.value,
@@ -56,7 +58,7 @@ _TO_CANCEL = select(runs).where(
 def head(connection: Connection, target: str, limit: int, *, lock: bool = False) -> list[RunRow]:
     """The head of a target's queue, oldest first, with what each asks for."""
     query = _HEAD_LOCKED if lock else _HEAD
-    return list(connection.execute(query, {"at": target, "most": limit}))
+    return query.rows(connection, {"at": target, "most": limit})
 
 
 def head_for_nodes(connection: Connection, target: str, reach: int, limit: int) -> list[RunRow]:

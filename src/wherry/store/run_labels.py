@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, delete, insert, select
@@ -10,12 +10,14 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, select
 from wherry.core.errors import ConflictError
 
 from .database import batches
+from .prepared import Prepared
 from .tables import labels
 
 TAG, PROPERTY = "tag", "property"
 
 _LABELS = select(labels).where(labels.c.run_seq.in_(bindparam("seqs", expanding=True)))
-_ADD_LABELS = insert(labels)
+_LABELS_OF_ONE = Prepared(select(labels).where(labels.c.run_seq == bindparam("seq")))
+_ADD_LABELS = Prepared(insert(labels))
 
 
 def add_many(
@@ -31,7 +33,7 @@ def add_many(
         for key, value in values.items()
     ]
     if found:
-        connection.execute(_ADD_LABELS, found)
+        _ADD_LABELS.change_many(connection, found)
 
 
 def remove(connection: Connection, seq: int) -> None:
@@ -69,8 +71,14 @@ def change(
 def of(connection: Connection, seqs: Sequence[int]) -> dict[tuple[int, str], dict[str, str]]:
     """Of each run and kind, by name. Sorted here: asked for it, SQLite reads a whole index."""
     found: dict[tuple[int, str], dict[str, str]] = {}
-    for batch in batches(seqs):
-        rows = connection.execute(_LABELS, {"seqs": batch})
-        for row in sorted(rows, key=lambda row: row.key):
-            found.setdefault((row.run_seq, row.kind), {})[row.key] = row.value
+    for row in sorted(_rows(connection, seqs), key=lambda row: row.key):
+        found.setdefault((row.run_seq, row.kind), {})[row.key] = row.value
     return found
+
+
+def _rows(connection: Connection, seqs: Sequence[int]) -> Iterator[Row[Any]]:
+    if len(seqs) == 1:
+        yield from _LABELS_OF_ONE.rows(connection, {"seq": seqs[0]})
+        return
+    for batch in batches(seqs):
+        yield from connection.execute(_LABELS, {"seqs": batch})

@@ -14,6 +14,7 @@ from wherry.core.lifecycle import TRANSITIONS, Reason, Status
 
 from . import run_labels, tallies
 from .database import batches
+from .prepared import Prepared
 from .run_labels import PROPERTY, TAG
 from .run_records import shown_status
 from .tables import events, experiments, runs, workspaces
@@ -63,18 +64,23 @@ JOINED = _with_names(runs)
 _LISTED = _with_names(*[column for column in runs.c if column is not runs.c.spec]).where(
     runs.c.seq.in_(bindparam("seqs", expanding=True))
 )
-_BY_ID = JOINED.where(runs.c.id == bindparam("run_id"))
-_BY_ID_LOCKED = locked(_BY_ID)
-_STATUS = select(runs.c.status, runs.c.cancel_requested_at).where(runs.c.id == bindparam("run_id"))
-_BY_KEY = JOINED.where(
-    runs.c.workspace_id == bindparam("workspace"), runs.c.submission_key == bindparam("key")
+_WITH_ID = JOINED.where(runs.c.id == bindparam("run_id"))
+_BY_ID = Prepared(_WITH_ID)
+_BY_ID_LOCKED = Prepared(locked(_WITH_ID))
+_STATUS = Prepared(
+    select(runs.c.status, runs.c.cancel_requested_at).where(runs.c.id == bindparam("run_id"))
 )
-_ADD = insert(runs).returning(runs.c.seq)
+_BY_KEY = Prepared(
+    JOINED.where(
+        runs.c.workspace_id == bindparam("workspace"), runs.c.submission_key == bindparam("key")
+    )
+)
+_ADD = Prepared(insert(runs).returning(runs.c.seq))
 _ADD_IN_ORDER = insert(runs).returning(runs.c.seq, sort_by_parameter_order=True)
 _UPDATE = update(runs).where(runs.c.seq == bindparam("run_seq"))
-_MOVE = _UPDATE.where(runs.c.version == bindparam("seen"))
+_MOVE = Prepared(_UPDATE.where(runs.c.version == bindparam("seen")))
 _OPEN = select(runs.c.status, func.count()).where(runs.c.ended_at.is_(None)).group_by(runs.c.status)
-_ADD_EVENT = insert(events)
+_ADD_EVENT = Prepared(insert(events))
 
 
 def add(
@@ -84,7 +90,7 @@ def add(
     properties: Mapping[str, str],
 ) -> None:
     """A new run with its first event."""
-    seq = connection.execute(_ADD, dict(fields)).scalar_one()
+    (seq,) = _ADD.one(connection, fields)
     if Status(fields["status"]).terminal:
         tallies.note(connection, fields["status"])
     run_labels.add_many(connection, [seq], [{TAG: tags, PROPERTY: properties}])
@@ -101,9 +107,8 @@ def add_many(
     """New runs, each with its labels by kind and its first event."""
     seqs = connection.execute(_ADD_IN_ORDER, [dict(row) for row in rows]).scalars().all()
     run_labels.add_many(connection, seqs, labelled)
-    connection.execute(
-        _ADD_EVENT, [{**_first_event(row), "reason": None, "message": ""} for row in rows]
-    )
+    first = [{**_first_event(row), "reason": None, "message": ""} for row in rows]
+    _ADD_EVENT.change_many(connection, first)
 
 
 def _first_event(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,7 +132,7 @@ def with_keys(connection: Connection, workspace_id: str, keys: Iterable[str]) ->
 
 def find(connection: Connection, run_id: str, *, lock: bool = False) -> RunRow | None:
     query = _BY_ID_LOCKED if lock else _BY_ID
-    return connection.execute(query, {"run_id": run_id}).first()
+    return query.first(connection, {"run_id": run_id})
 
 
 def get(connection: Connection, run_id: str, *, lock: bool = False) -> RunRow:
@@ -140,14 +145,14 @@ def get(connection: Connection, run_id: str, *, lock: bool = False) -> RunRow:
 
 def status(connection: Connection, run_id: str) -> str:
     """As it is shown."""
-    row = connection.execute(_STATUS, {"run_id": run_id}).first()
+    row = _STATUS.first(connection, {"run_id": run_id})
     if row is None:
         raise NotFoundError(f"there is no run {run_id!r}")
     return shown_status(row)
 
 
 def by_key(connection: Connection, workspace_id: str, key: str) -> RunRow | None:
-    return connection.execute(_BY_KEY, {"workspace": workspace_id, "key": key}).first()
+    return _BY_KEY.first(connection, {"workspace": workspace_id, "key": key})
 
 
 def move(
@@ -170,8 +175,8 @@ def move(
     if status.terminal:
         error = dict(change.error) if change.error else None
         values.update(ended_at=change.ended_at or now, error=error)
-    moved = connection.execute(_MOVE, {**values, "run_seq": row.seq, "seen": row.version})
-    if moved.rowcount != 1:
+    moved = _MOVE.change(connection, {**values, "run_seq": row.seq, "seen": row.version})
+    if moved != 1:
         raise StaleError(f"run {row.id} changed meanwhile")
     _record(connection, row.id, now, before, status, change)
     if status.terminal:
@@ -255,4 +260,4 @@ def _record(
         "reason": change.reason.value if change.reason else None,
         "message": change.message,
     }
-    connection.execute(_ADD_EVENT, fields)
+    _ADD_EVENT.change(connection, fields)

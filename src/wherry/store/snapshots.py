@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, bindparam, delete, exists, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from .prepared import Prepared
 from .tables import environments, runs, snapshots
 
-_HAS = select(snapshots.c.id).where(
+_OWN = select(snapshots.c.id).where(
     snapshots.c.workspace_id == bindparam("workspace"), snapshots.c.id == bindparam("snapshot")
 )
-_FOUND = _HAS.with_only_columns(snapshots.c.created_at, snapshots.c.base_id)
-_HAS_LOCKED = _HAS.with_for_update(read=True)
+_FOUND = _OWN.with_only_columns(snapshots.c.created_at, snapshots.c.base_id)
+_HAS = Prepared(_OWN)
+_HAS_LOCKED = Prepared(_OWN.with_for_update(read=True))
 
 
 _ADD = {
@@ -48,7 +50,7 @@ class Difference(NamedTuple):
 def has(connection: Connection, workspace_id: str, snapshot_id: str, *, lock: bool = False) -> bool:
     """With ``lock``, it stays at least until this transaction is done."""
     where = {"workspace": workspace_id, "snapshot": snapshot_id}
-    return connection.execute(_HAS_LOCKED if lock else _HAS, where).first() is not None
+    return (_HAS_LOCKED if lock else _HAS).first(connection, where) is not None
 
 
 def add(

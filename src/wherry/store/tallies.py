@@ -6,17 +6,18 @@ from collections import Counter
 
 from sqlalchemy import Connection, delete, func, insert, select
 
+from .prepared import Prepared
 from .tables import tallies
 
 FOLD_EVERY = 500
 
-_ADD = insert(tallies)
+_ADD = Prepared(insert(tallies))
 _SUMS = select(tallies.c.status, func.sum(tallies.c.change)).group_by(tallies.c.status)
 _TAKE = delete(tallies).returning(tallies.c.status, tallies.c.change)
 
 
 def note(connection: Connection, status: str, change: int = 1) -> None:
-    connection.execute(_ADD, {"status": status, "change": change})
+    _ADD.change(connection, {"status": status, "change": change})
 
 
 def fold(connection: Connection) -> None:
@@ -25,7 +26,7 @@ def fold(connection: Connection) -> None:
     for status, change in connection.execute(_TAKE):
         sums[status] += change
     if sums:
-        connection.execute(_ADD, [{"status": name, "change": sums[name]} for name in sums])
+        _ADD.change_many(connection, [{"status": name, "change": sums[name]} for name in sums])
 
 
 def every(connection: Connection) -> dict[str, int]:

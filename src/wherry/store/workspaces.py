@@ -14,6 +14,7 @@ from wherry.core.ids import new_uuid
 from wherry.core.nearest import suggest
 from wherry.core.records import Experiment, Workspace
 
+from .prepared import Prepared
 from .tables import (
     computes,
     environment_labels,
@@ -26,11 +27,14 @@ from .tables import (
 )
 
 _GUESSED = 1000
-_BY_NAME = select(workspaces).where(workspaces.c.name == bindparam("called"))
-_EXPERIMENT = select(experiments).where(
-    experiments.c.workspace_id == bindparam("workspace"), experiments.c.name == bindparam("called")
+_BY_NAME = Prepared(select(workspaces).where(workspaces.c.name == bindparam("called")))
+_EXPERIMENT = Prepared(
+    select(experiments).where(
+        experiments.c.workspace_id == bindparam("workspace"),
+        experiments.c.name == bindparam("called"),
+    )
 )
-_TAKE_NUMBERS = (
+_TAKE_NUMBERS = Prepared(
     update(experiments)
     .where(experiments.c.id == bindparam("experiment"))
     .values(run_count=experiments.c.run_count + bindparam("more"))
@@ -52,7 +56,7 @@ def create(
 
 
 def find(connection: Connection, name: str) -> Workspace | None:
-    row = connection.execute(_BY_NAME, {"called": name}).first()
+    row = _BY_NAME.first(connection, {"called": name})
     return Workspace(**row._mapping) if row else None
 
 
@@ -111,7 +115,7 @@ def ensure_experiment(
 
 
 def find_experiment(connection: Connection, workspace: Workspace, name: str) -> Experiment | None:
-    row = connection.execute(_EXPERIMENT, {"workspace": workspace.id, "called": name}).first()
+    row = _EXPERIMENT.first(connection, {"workspace": workspace.id, "called": name})
     return _experiment(row, workspace) if row else None
 
 
@@ -152,8 +156,7 @@ def remove_experiment(connection: Connection, experiment: Experiment) -> None:
 
 def next_number(connection: Connection, experiment: Experiment, count: int = 1) -> int:
     """The first of ``count`` run numbers, taken for good."""
-    taken = connection.execute(_TAKE_NUMBERS, {"experiment": experiment.id, "more": count})
-    last = taken.scalar_one()
+    (last,) = _TAKE_NUMBERS.one(connection, {"experiment": experiment.id, "more": count})
     return int(last) - count + 1
 
 
