@@ -46,7 +46,6 @@ class Session:
         self._telling = telling
         self._signals = signals
         self._variables = of_user(os.environ, contract, home.path)
-        self._prefix = ""
         self._kernels: Optional[Kernels] = None
         self._failed = False
 
@@ -66,11 +65,11 @@ class Session:
     def _lay_out(self) -> None:
         """The virtual environment that packages go to, and the shell that knows of it."""
         overlay = Overlay(self._home.venv)
-        self._prefix = overlay.lay(sys.executable, say).prefix
+        below = overlay.lay(sys.executable, say)
         modules = {"pip": "pip", "pip3": "pip", "ipython": "IPython", "wherry": "wherry.cli.main"}
         for name, module in modules.items():
             overlay.add_command(name, module)
-        folder = os.path.join(self._prefix, "bin")
+        folder = os.path.join(below.prefix, "bin")
         self._variables = within(self._variables, overlay.folder, folder)
         self._home.write_rcfile([os.path.join(overlay.folder, "bin"), folder])
         self._kernels = Kernels(self._home, self._variables)
@@ -100,7 +99,7 @@ class Session:
             self._failed = True
 
     def _jupyter(self) -> Jupyter:
-        return Jupyter(sys.executable, self._prefix, self._home, self._contract, self._variables)
+        return Jupyter(sys.executable, self._home, self._contract, self._variables)
 
     def _attend(self, jupyter: Jupyter) -> int:
         """Until someone asks for the end, or JupyterLab cannot be kept alive."""

@@ -30,6 +30,7 @@ class Home:
         self.own = os.path.join(path, ".wherry")
         self.logs = os.path.join(self.own, "logs")
         self.venv = os.path.join(self.own, "venv")
+        self.jupyter = os.path.join(self.own, "jupyter")  # kernelspecs of ours
         self.rcfile = os.path.join(self.own, "bashrc")
         self.private = ""
         self._lock: Optional[IO[str]] = None

@@ -32,12 +32,11 @@ class Jupyter:
     """
 
     def __init__(
-        self, python: str, prefix: str, home: Home, contract: Contract, variables: Mapping[str, str]
+        self, python: str, home: Home, contract: Contract, variables: Mapping[str, str]
     ) -> None:
         self.socket = os.path.join(home.private, "j.sock")
         self._runtime = os.path.join(home.private, "runtime")
         self._python = python
-        self._prefix = prefix
         self._home = home
         self._contract = contract
         self._variables = dict(variables)
@@ -142,12 +141,15 @@ class Jupyter:
         return [bash, "--rcfile", self._home.rcfile] if bash else ["/bin/sh"]
 
     def _environment(self) -> Dict[str, str]:
-        shared, own = os.path.join(self._prefix, "share", "jupyter"), self._home.venv
+        """What is on ``JUPYTER_PATH`` goes before what JupyterLab has of its own: the kernel
+        ``python3`` of the shared cache, into which nobody is to install anything.
+        """
+        installed = os.path.join(self._home.venv, "share", "jupyter")
         return {
             **self._variables,
             "JUPYTER_TOKEN": self._contract.jupyter_token,  # not an argument: all can read those
             "JUPYTER_RUNTIME_DIR": self._runtime,
-            "JUPYTER_PATH": os.pathsep.join([os.path.join(own, "share", "jupyter"), shared]),
+            "JUPYTER_PATH": os.pathsep.join([self._home.jupyter, installed]),
         }
 
     def _read(self) -> None:

@@ -29,7 +29,7 @@ class Kernels:
     def __init__(self, home: Home, variables: Mapping[str, str]) -> None:
         self._home = home
         self._variables = variables
-        self._folder = os.path.join(variables["JUPYTER_DATA_DIR"], "kernels")
+        self._folder = os.path.join(home.jupyter, "kernels")
         self._held: List[Prepared] = []  # keeps what they run in from being pruned
 
     def write_default(self, python: str) -> None:

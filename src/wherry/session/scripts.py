@@ -96,7 +96,7 @@ def _read(output: Optional[IO[bytes]], log: str, tail: Deque[bytes]) -> threadin
     """Its output goes into its own log and the session's, also what comes after its end."""
 
     def read(pipe: IO[bytes]) -> None:
-        with open(log, "ab") as file:
+        with pipe, open(log, "ab") as file:
             for line in pipe:
                 tail.append(line)
                 write(line)
