@@ -24,6 +24,7 @@ from .saying import write
 _LAST_LINES = 20
 _ASK_EVERY_S = 0.1
 _ANSWER_S = 10.0
+_REST_S = 1.0
 
 
 class Jupyter:
@@ -87,9 +88,9 @@ class Jupyter:
 
     def last_words(self) -> str:
         """How it ended, and its last lines."""
-        if self._reader is not None:
-            self._reader.join(1.0)
         code = self._process.poll() if self._process is not None else None
+        if code is not None and self._reader is not None:
+            self._reader.join(_REST_S)  # a kernel may hold the pipe open
         how = "does not answer" if code is None else f"ended with exit code {code}"
         if code is not None and code < 0:
             how = f"was ended by signal {-code}"

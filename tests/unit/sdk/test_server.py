@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from wherry import Workspace
 from wherry.core.errors import (
     AuthenticationException,
     ServerUnavailableError,
     VersionMismatchError,
 )
+from wherry.sdk import connection
 from wherry.sdk import server as server_module
 from wherry.sdk.client import Address
 from wherry.sdk.connection import connect
@@ -234,6 +236,23 @@ def test_inside_a_run_its_own_server_and_token_are_used(
     client = connect()
     assert client.get(f"/runs/{run['id']}")["id"] == run["id"]
     assert running.headers[-1]["Authorization"] == f"Bearer run:{run['id']}"
+
+
+def test_in_a_compute_instance_the_server_is_followed_and_no_file_keeps_its_address(
+    home: Path, running: FakeServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WHERRY_SERVER", "http://127.0.0.1:9")
+    monkeypatch.setenv("WHERRY_SERVER_FILE", str(home / "server.json"))
+    monkeypatch.setenv("WHERRY_TOKEN", TOKEN)
+    Workspace.create("a").write_config(tmp_path)
+    assert "server" not in json.loads((tmp_path / ".azureml" / "config.json").read_text())
+    running.close()
+    again = FakeServer()
+    publish(home, again, os.getpid())
+    Workspace.create("b")
+    assert list(again.workspaces) == ["b"]
+    connection.forget()
+    again.close()
 
 
 def test_inside_a_run_no_server_is_started(
