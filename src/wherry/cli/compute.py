@@ -9,6 +9,7 @@ import click
 from .command import Group, completing, pass_session
 from .compute_change import attach, create, update
 from .compute_delete import delete, detach, give_up
+from .compute_instance import logs, open_instance
 from .compute_path import compute_path, names_one, site_path, the_name
 from .compute_ssh import connect_ssh
 from .compute_view import (
@@ -30,13 +31,16 @@ from .session import Session
         "wherry compute create cpu-cluster --max-instances 4",
         "wherry compute attach node1 me@node1.lab --key ~/.ssh/id_ed25519",
         "wherry run --target cpu-cluster train.py",
+        "wherry compute create my-notebooks --type computeinstance",
+        "wherry compute open my-notebooks",
     ],
 )
 def compute() -> None:
     """Make, attach and look at compute targets.
 
-    A target is this machine (local), a cluster whose nodes come and go with the runs, or a machine
-    that you reach over SSH. Each belongs to a workspace.
+    A target is this machine (local), a cluster whose nodes come and go with the runs, a machine
+    that you reach over SSH, or a compute instance: a machine of your own with JupyterLab. Each
+    belongs to a workspace.
     """
 
 
@@ -73,32 +77,48 @@ def show(session: Session, name: Optional[str], named: Optional[str]) -> None:
 compute.add_command(update)
 
 
-@compute.command("start", examples=["wherry compute start cpu-cluster"])
-@names_one("compute")
-@pass_session
-def start(session: Session, name: Optional[str], named: Optional[str]) -> None:
-    """Let a target that was stopped take runs again."""
-    _act(session, the_name(name, named, "wherry compute start NAME"), "start", "takes runs again")
+compute.add_command(open_instance)
 
 
-@compute.command("stop", examples=["wherry compute stop cpu-cluster"])
-@names_one("compute")
+def _acting(function: Any) -> Any:
+    wait = click.option(
+        "--no-wait", is_flag=True, help="Return before a compute instance is as it should be."
+    )
+    return names_one("compute")(wait(function))
+
+
+@compute.command("start", examples=["wherry compute start my-notebooks"])
+@_acting
 @pass_session
-def stop(session: Session, name: Optional[str], named: Optional[str]) -> None:
-    """Take no more runs: those on it go on, others wait, idle nodes are removed."""
+def start(session: Session, name: Optional[str], named: Optional[str], no_wait: bool) -> None:
+    """Start a compute instance, or let a cluster that was stopped take runs again."""
+    which = the_name(name, named, "wherry compute start NAME")
+    _act(session, which, "start", "takes runs again", no_wait)
+
+
+@compute.command("stop", examples=["wherry compute stop my-notebooks"])
+@_acting
+@pass_session
+def stop(session: Session, name: Optional[str], named: Optional[str], no_wait: bool) -> None:
+    """Stop a compute instance, or have a cluster take no more runs.
+
+    The files and installed packages of an instance stay. On a cluster, runs go on and others wait;
+    idle nodes are removed.
+    """
     which = the_name(name, named, "wherry compute stop NAME")
-    _act(session, which, "stop", "takes no more runs until it is started")
+    _act(session, which, "stop", "takes no more runs until it is started", no_wait)
 
 
-@compute.command("restart", examples=["wherry compute restart cpu-cluster"])
-@names_one("compute")
+@compute.command("restart", examples=["wherry compute restart my-notebooks"])
+@_acting
 @pass_session
-def restart(session: Session, name: Optional[str], named: Optional[str]) -> None:
-    """Replace the nodes that run nothing, those that are unusable among them."""
+def restart(session: Session, name: Optional[str], named: Optional[str], no_wait: bool) -> None:
+    """Start a compute instance anew, or replace the nodes of a cluster that run nothing."""
     which = the_name(name, named, "wherry compute restart NAME")
-    _act(session, which, "restart", "gets new nodes for those that run nothing")
+    _act(session, which, "restart", "gets new nodes for those that run nothing", no_wait)
 
 
+compute.add_command(logs)
 compute.add_command(delete)
 compute.add_command(detach)
 compute.add_command(give_up)
@@ -198,9 +218,19 @@ def simulate_eviction(
     )
 
 
-def _act(session: Session, name: str, what: str, told: str) -> None:
+def _act(session: Session, name: str, what: str, told: str, no_wait: bool) -> None:
     record = session.client.post(f"{compute_path(session, name)}/{what}", json={})
-    _done(session, record, f"compute target {name} {told}")
+    if record["kind"] != "instance":
+        _done(session, record, f"compute target {name} {told}")
+        return
+    from . import instance_wait
+
+    if not no_wait:
+        doing = {"start": "starting", "stop": "stopping", "restart": "restarting"}[what]
+        record = instance_wait.settled(session, record, doing)
+    state = instance_wait.state_of(record)
+    then = f"; open it with: wherry compute open {name}" if state in instance_wait.RUNNING else ""
+    _done(session, record, f"compute instance {name} is {state}{then}")
 
 
 def _done(session: Session, record: Any, told: str) -> None:

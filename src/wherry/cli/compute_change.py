@@ -9,11 +9,12 @@ import click
 from .command import Command, completing, pass_session, whole_number_option
 from .compute_path import compute_path, names_one, one_name, the_name, told
 from .duration import duration_option
+from .instance_options import set_up, settings_of, timed, times_of, with_state
 from .options import Existing, OneOf
 from .output import emit
 from .session import Session
 
-_TYPES = ("amlcompute", "batchai", "virtualmachine")
+_TYPES = ("amlcompute", "computeinstance", "virtualmachine", "batchai")
 _TIERS = ("dedicated", "low_priority")
 
 
@@ -75,6 +76,7 @@ def _scaled(least: str = "", most: str = "", idle: str = "") -> Callable[[Any], 
         "wherry compute create -n lab-gpu --location lab --max-instances 3 --tier low_priority",
         "wherry compute create -n big --size Standard_DS3_v2 --min-instances 1",
         "wherry compute create -f cluster.yml --set max_instances=8",
+        "wherry compute create my-notebooks --type computeinstance --stop-at 18:00",
     ],
 )
 @names_one("compute")
@@ -83,7 +85,8 @@ def _scaled(least: str = "", most: str = "", idle: str = "") -> Callable[[Any], 
     "--type",
     type=OneOf(_TYPES),
     metavar="TYPE",
-    help="amlcompute, or a machine that stays: virtualmachine.  [default: amlcompute]",
+    help="amlcompute, a cluster; computeinstance, a machine of your own with JupyterLab; or "
+    "virtualmachine, a machine that stays.  [default: amlcompute]",
 )
 @click.option(
     "--location",
@@ -104,14 +107,16 @@ def _scaled(least: str = "", most: str = "", idle: str = "") -> Callable[[Any], 
     help="dedicated, or low_priority: its nodes may be taken away.  [default: dedicated]",
 )
 @_scaled("  [default: 0]", "  [default: 4]", "  [default: 2m]")
+@timed("  [default: never]")
+@set_up
 @_described
 @pass_session
 def create(
     session: Session, name: Optional[str], named: Optional[str], path: Optional[str], **options: Any
 ) -> None:
-    """Make a cluster: nodes come when runs wait and go when they are idle.
+    """Make a cluster, whose nodes come when runs wait, or a machine of your own with JupyterLab.
 
-    A file may look like this:
+    A file of a cluster may look like this:
 
     \b
     type: amlcompute
@@ -122,6 +127,19 @@ def create(
     idle_time_before_scale_down: 120
 
     With no instances at the least, nothing runs at night: the first run has a node made.
+
+    A file of a compute instance, which is opened with wherry compute open:
+
+    \b
+    type: computeinstance
+    name: my-notebooks
+    idle_time_before_shutdown_minutes: 60
+    setup_scripts:
+      creation_script: {path: setup.sh, timeout_minutes: 10}
+    schedules:
+      compute_start_stop:
+        - action: stop
+          trigger: {type: cron, expression: "0 18 * * *", time_zone: Europe/Berlin}
     """
     given = {
         "name": one_name(name, named, "wherry compute create NAME"),
@@ -130,6 +148,7 @@ def create(
         "size": options["size"],
         "tier": options["tier"],
         **_scale(options),
+        **settings_of(options),
     }
     _put(session, path, given, options, attach=False)
 
@@ -201,10 +220,20 @@ def attach(
         "wherry compute update cpu-cluster --max-instances 8",
         "wherry compute update cpu-cluster --min-instances 0 --idle-time-before-scale-down 10m",
         "wherry compute update cpu-cluster --tag team=churn",
+        "wherry compute update my-notebooks --idle-time-before-shutdown-minutes 30",
+        "wherry compute update my-notebooks --schedules disabled",
     ],
 )
 @names_one("compute")
 @_scaled()
+@timed("")
+@click.option(
+    "--schedules",
+    "state",
+    type=OneOf(("enabled", "disabled")),
+    metavar="STATE",
+    help="enabled or disabled: whether its schedules count.",
+)
 @click.option("--description", help="What it is for.")
 @click.option("--tag", "--tags", "tags", multiple=True, metavar="KEY=VALUE", help="A label.")
 @click.option(
@@ -216,7 +245,10 @@ def attach(
 )
 @pass_session
 def update(session: Session, name: Optional[str], named: Optional[str], **options: Any) -> None:
-    """Change how many nodes a cluster may have, how long they may be idle, or its labels."""
+    """Change how many nodes a cluster may have, how long a target may be idle, or its labels.
+
+    Of a compute instance, --start-at and --stop-at replace the schedules that it had.
+    """
     from .compute_file import changes_of
     from .ending import Usage
     from .job_file import set_field
@@ -225,9 +257,12 @@ def update(session: Session, name: Optional[str], named: Optional[str], **option
     which = the_name(name, named, "wherry compute update NAME --max-instances 8")
     given: Dict[str, Any] = {
         **_scale(options),
+        **times_of(options),
         "description": options["description"],
         "tags": pairs("--tag", options["tags"]) or None,
     }
+    if options["state"]:
+        given["schedules"] = with_state(session, which, given["schedules"], options["state"])
     fields = {key: value for key, value in given.items() if value is not None}
     for change in options["changes"]:
         set_field(fields, change)
@@ -261,9 +296,24 @@ def _put(
     told(session, record)
     if not options["no_wait"]:
         record = compute_wait.ready(session, record)
-    session.say(f"compute target {wanted.name} is {_what(record, options['no_wait'])}")
+    _say_made(session, record, options["no_wait"])
     if session.asked_for_data:
         emit(session, record)
+
+
+def _say_made(session: Session, record: Dict[str, Any], early: bool) -> None:
+    name = record["name"]
+    if record["kind"] == "instance":
+        told = "being made" if early else record["instance"]["state"]
+        session.say(f"compute instance {name} is {told}; open it with: wherry compute open {name}")
+        config = record["config"]
+        if not config.get("idle_seconds") and not config.get("schedules"):
+            session.say(
+                "it runs until you stop it; to have it stopped when nobody uses it: "
+                f"wherry compute update {name} --idle-time-before-shutdown-minutes 60"
+            )
+        return
+    session.say(f"compute target {name} is {_what(record, early)}")
 
 
 def _what(record: Dict[str, Any], early: bool) -> str:

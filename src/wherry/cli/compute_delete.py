@@ -29,9 +29,10 @@ def _leaving(function: Any) -> Any:
 def delete(
     session: Session, name: Optional[str], named: Optional[str], yes: bool, no_wait: bool
 ) -> None:
-    """Remove a cluster with its nodes; runs that are on it, or wait for it, are canceled first.
+    """Remove a cluster with its nodes, or a compute instance with its files.
 
-    It asks before that. What its runs logged and left stays.
+    Runs that are on it, or wait for it, are canceled first; it asks before that. What its runs
+    logged and left stays.
     """
     which = the_name(name, named, "wherry compute delete NAME")
     record = session.client.get(compute_path(session, which))
@@ -126,7 +127,10 @@ def _leave(
     name = str(record["name"])
     path = compute_path(session, name)
     active = [run["id"] for run in session.client.get(f"{path}/runs", {"limit": 1000})["items"]]
-    confirm(_question(verb, name, active, force), yes)
+    what = f"target {name}"
+    if record["kind"] == "instance":
+        what = f"instance {name} with all files in its home"
+    confirm(_question(verb, what, active, force), yes)
     session.client.delete(f"{path}?{'force' if force else 'cancel'}=true")
     if active and not force:
         session.say(f"{len(active)} run{'' if len(active) == 1 else 's'} canceled")
@@ -136,15 +140,15 @@ def _leave(
     session.say(f"compute target {name} {'is being ' if no_wait else ''}{done}")
 
 
-def _question(verb: str, name: str, active: List[str], force: bool) -> str:
+def _question(verb: str, what: str, active: List[str], force: bool) -> str:
     if not active:
-        return f"{verb} compute target {name}?"
+        return f"{verb} compute {what}?"
     more = f" and {len(active) - _NAMED} more" if len(active) > _NAMED else ""
     runs = f"{', '.join(active[:_NAMED])}{more}"
     noun = "run" if len(active) == 1 else "runs"
     if force:
         return (
-            f"{verb} compute target {name} as lost? Its {len(active)} {noun} ({runs}) may still be "
+            f"{verb} compute {what} as lost? Its {len(active)} {noun} ({runs}) may still be "
             "executing there: those count as failed, and what they still send is refused."
         )
-    return f"{verb} compute target {name} and cancel the {len(active)} {noun} on it ({runs})?"
+    return f"{verb} compute {what} and cancel the {len(active)} {noun} on it ({runs})?"

@@ -6,6 +6,7 @@ import os
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple
 
 from ..core.errors import UserErrorException
+from . import instance_file
 from .command import guess
 from .duration import parse_duration
 from .ending import Usage
@@ -24,8 +25,16 @@ _SSH = (
 _AZURE = ("network_settings", "identity", "enable_node_public_ip", "ssh_public_access_enabled")
 # What it says of a target that there is.
 _SAID = ("id", "resource_id", "provisioning_state", "provisioning_errors", "created_on")
-_TYPES = {"amlcompute": "AmlCompute", "batchai": "BatchAI", "virtualmachine": "VirtualMachine"}
+_TYPES = {
+    "amlcompute": "AmlCompute",
+    "batchai": "BatchAI",
+    "virtualmachine": "VirtualMachine",
+    "computeinstance": "ComputeInstance",
+}
 TYPES = tuple(_TYPES)
+_ONLY_INSTANCES = tuple(
+    name for name in instance_file.FIELDS if name not in ("size", "ssh_settings")
+)
 TIERS = ("dedicated", "low_priority")
 MOST_INSTANCES = 4
 IDLE_S = 120
@@ -61,26 +70,30 @@ def parse(fields: Mapping[str, Any], folder: str, where: str, *, attach: bool) -
     """``folder`` is what paths in the file are counted from."""
     kind = _type(fields, where, attach)
     machine = kind == "VirtualMachine" and (attach or _is_machine(fields))
-    known = (*_COMMON, *(_MACHINE if machine else _CLUSTER))
-    _check_fields(fields, (*known, *_AZURE, *_SAID, "ssh_settings"), where, known)
+    ours = "instance" if kind == "ComputeInstance" else "machine" if machine else "cluster"
+    own, make = _KINDS[ours]
+    known = (*_COMMON, *own)
+    meaningless = (*_AZURE, *instance_file.AZURE, *_SAID, *instance_file.SAID, "ssh_settings")
+    _check_fields(fields, (*known, *meaningless), where, known)
     name = str(fields.get("name") or "")
     if not name:
         raise Usage(f"{where} has no name", hint="give it one: NAME, -n NAME, or a line name: ...")
     body: Dict[str, Any] = {
         "type": kind,
-        "kind": "machine" if machine else "cluster",
+        "kind": ours,
         "tags": _tags(fields, where),
         "description": str(fields.get("description") or ""),
     }
-    make: Callable[..., Dict[str, Any]] = _machine if machine else _cluster
     return Compute(name, {**body, **make(fields, folder, where)})
 
 
 def changes_of(fields: Mapping[str, Any], where: str) -> Dict[str, Any]:
-    """The request that changes a cluster, from v2's names of its fields."""
-    may = ("min_instances", "max_instances", "idle_time_before_scale_down", "description", "tags")
+    """The request that changes a target, from v2's names of its fields."""
+    own = ("min_instances", "max_instances", "idle_time_before_scale_down")
+    may = (*own, *instance_file.CHANGEABLE, "description", "tags")
     _check_fields(fields, may, where, may)
-    body: Dict[str, Any] = {"config": _scale(fields, where)}
+    config = {**_scale(fields, where), **instance_file.changes_of(fields, where)}
+    body: Dict[str, Any] = {"config": config}
     if fields.get("description") is not None:
         body["description"] = str(fields["description"])
     if fields.get("tags"):
@@ -137,9 +150,11 @@ def _check_fields(
 ) -> None:
     for name in map(str, fields):
         if name not in known:
+            fields_told = ", ".join(each for each in told if each != "$schema")
+            only = "a compute instance has it: --type computeinstance; "
             raise UserErrorException(
                 f"{where} has a field {name!r}, which such a target has not{guess(name, told)}",
-                hint=f"its fields are {', '.join(each for each in told if each != '$schema')}",
+                hint=f"{only if name in _ONLY_INSTANCES else ''}its fields are {fields_told}",
             )
 
 
@@ -244,3 +259,10 @@ def _whole(name: str, value: Any, where: str) -> int:
             f"{where}: {name} is {value!r}, which is not a whole number", hint=f"such as {name}: 4"
         )
     return int(text)
+
+
+_KINDS: Dict[str, Tuple[Sequence[str], Callable[..., Dict[str, Any]]]] = {
+    "cluster": (_CLUSTER, _cluster),
+    "machine": (_MACHINE, _machine),
+    "instance": (instance_file.FIELDS, instance_file.body),
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Tuple
 
 from ..core.sizes import format_bytes
+from . import instance_view
 from .duration import between, show_duration, show_time
 from .run_view import pairs
 from .session import Session
@@ -17,6 +18,12 @@ _STYLES = {
     "unusable": {"fg": "red"},
     "preempted": {"fg": "yellow"},
     "Failed": {"fg": "red"},
+    "Running": {"fg": "green"},
+    "JobRunning": {"fg": "blue"},
+    "CreateFailed": {"fg": "red"},
+    "SetupFailed": {"fg": "red"},
+    "UserSetupFailed": {"fg": "red"},
+    "Unusable": {"fg": "red"},
     "Unavailable": {"fg": "red"},
 }
 
@@ -86,6 +93,8 @@ def shown(session: Session, record: Mapping[str, Any]) -> str:
 
 def state_of(record: Mapping[str, Any]) -> str:
     """Provisioning, then whether it was stopped, then whether it grows or shrinks."""
+    if record.get("instance"):
+        return str(record["instance"]["state"])
     provisioning = str(record.get("provisioning_state") or "Succeeded")
     if provisioning != "Succeeded":
         return provisioning
@@ -136,6 +145,7 @@ def _facts(record: Mapping[str, Any]) -> List[Tuple[str, str]]:
         ("priority", str(config.get("vm_priority") or "")),
         ("nodes", _node_facts(record)),
         ("idle time", _idle(config)),
+        *instance_view.facts(record),
         ("address", _machine(config)),
         ("host key", str(config.get("host_key") or "")),
         ("jump host", str(config.get("jump") or "")),
@@ -166,7 +176,7 @@ def _machine(config: Mapping[str, Any]) -> str:
 
 def _errors(record: Mapping[str, Any]) -> str:
     """Those that are not its problem."""
-    told = map(_sentence, record.get("provisioning_errors") or [])
+    told = map(_sentence, record.get("provisioning_errors") or instance_view.errors(record))
     return "; ".join(each for each in told if each != record.get("problem"))
 
 

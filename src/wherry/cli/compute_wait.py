@@ -6,6 +6,7 @@ import time
 from typing import Any, Dict, Mapping
 
 from ..core.errors import ComputeTargetException, NotFoundError
+from . import instance_wait
 from .compute_path import compute_path
 from .progress import Progress
 from .session import Session
@@ -17,6 +18,8 @@ _LONGEST_PAUSE_S = 2.0
 def ready(session: Session, record: Dict[str, Any]) -> Dict[str, Any]:
     """The record once it can be used and has the nodes that it always has."""
     name = str(record["name"])
+    if record.get("kind") == "instance":
+        return instance_wait.settled(session, record, "making")
     with Progress(session, f"making {name}") as progress:
         pause_s = _PAUSE_S
         while not _is_ready(record):

@@ -7,6 +7,7 @@ from typing import Any
 from wherry.core.errors import ConflictError
 from wherry.core.instance_config import InstanceConfig
 
+USABLE = ("Running", "UserSetupFailed")
 STEPS = {
     "create": ["Creating", "SettingUp", "Running"],
     "start": ["Starting", "SettingUp", "Running"],
@@ -44,13 +45,13 @@ def looked_at(record: dict[str, Any]) -> None:
     told = record["instance"]
     told["state"] = record["coming"].pop(0)
     where = f"/instances/w/{record['name']}/"
-    if told["state"] == "Running":
+    if told["state"] in USABLE:
         told.update(url=where, services=[{"display_name": "JupyterLab", "endpoint_uri": where}])
 
 
 def opened(record: dict[str, Any]) -> dict[str, Any]:
     state = record["instance"]["state"]
-    if state != "Running":
+    if state not in USABLE:
         raise ConflictError(
             f"compute instance {record['name']!r} is {state}",
             hint=f"wherry compute start {record['name']}",
