@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +17,14 @@ import wherry
 from tests.containers.relay import relaying
 from tests.homes import Home, wait_until
 from tests.podman import BASE, Podman
-from wherry import Run, RunConfiguration, Workspace
+from wherry import (
+    CondaDependencies,
+    Experiment,
+    Run,
+    RunConfiguration,
+    ScriptRunConfig,
+    Workspace,
+)
 from wherry.core.errors import UserErrorException
 
 TRAIN = """
@@ -155,3 +166,114 @@ def test_while_the_engine_is_stopped_it_waits_and_nobody_else_does(
     with relaying(socket, podman.host, lambda _line, _moment: None):
         run.wait_for_completion()
     assert run.get_status() == "Completed"
+
+
+@pytest.mark.containers
+def test_whoever_is_killed_the_run_ends_as_it_ends(home: Home, engine: Podman) -> None:
+    """The server, the runner, and both at once."""
+    for victims in ((server_pid,), (runner_pid,), (server_pid, runner_pid)):
+        run = submit(home, WAITS + "raise SystemExit(4)\n")
+        begun(engine, run)
+        for pid in [victim(home) for victim in victims]:
+            os.kill(pid, signal.SIGKILL)
+        home.submit("pass").wait_for_completion()  # which starts a server where there is none
+        release(home)
+        run.wait_for_completion(raise_on_error=False)
+        assert "exited with code 4" in run.get_details()["error"]["error"]["message"]
+        assert said(run) == "begun\ndone\n"
+        wait_until(lambda: engine("ps", "--all", "--quiet") == "")
+
+
+def server_pid(home: Home) -> int:
+    return home.server_pid()
+
+
+def runner_pid(home: Home) -> int:
+    """Of the run that is under way."""
+    folders = home.home.glob("nodes/containerinstance/*")
+    (running,) = [each for each in folders if (each / "container").exists()]
+    return int(json.loads((running / "started").read_text())["pid"])
+
+
+@pytest.mark.containers
+def test_a_container_that_somebody_removes_is_told(home: Home, engine: Podman) -> None:
+    run = submit(home, WAITS)
+    engine("rm", "--force", "--time", "0", begun(engine, run))
+    run.wait_for_completion(raise_on_error=False)
+    message = run.get_details()["error"]["error"]["message"]
+    assert message == "killed by SIGKILL: its container was removed from outside"
+
+
+@pytest.mark.containers
+def test_an_engine_that_is_killed_and_comes_back_costs_nothing(
+    home: Home, podman: Podman, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it left undone meanwhile, it is asked for again."""
+    monkeypatch.setenv("WHERRY_CONTAINER_IMAGE", BASE)
+    folder = Path(tempfile.mkdtemp(prefix="wherry-podman-"))
+    second = Podman(podman._store, folder)
+    monkeypatch.setenv("DOCKER_HOST", second.host)
+    service = second.serve()
+    try:
+        run = submit(home, WAITS)
+        begun(second, run)
+        service.kill()
+        service.wait()
+        second.socket.unlink()
+        release(home)
+        run.wait_for_completion()
+        assert (run.get_status(), said(run)) == ("Completed", "begun\ndone\n")
+        wait_until(lambda: [*home.home.glob("nodes/containerinstance/.boxes/*")])
+        service = second.serve()
+        assert second.left_after(120) == ""
+    finally:
+        service.terminate()
+        service.wait()
+        second("umount", "--all")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.containers
+def test_the_block_of_the_old_documents(
+    home: Home, engine: Podman, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was written for Azure; its image is another here, of the same name."""
+    dockerfile = f"FROM {BASE}\nENV AZURE=yes\n".encode()
+    engine("build", "--tag", wherry.DEFAULT_CPU_IMAGE, "-", data=dockerfile)
+    home.script("import os, sklearn; print(os.environ['AZURE'], sklearn.__name__)\n")
+    # create a new runconfig object
+    run_config = RunConfiguration()
+
+    # signal that you want to use ACI to run script.
+    run_config.target = "containerinstance"
+
+    # ACI container group is only supported in certain regions, which can be different than the
+    # region the Workspace is in.
+    run_config.container_instance.region = "eastus"
+
+    # set the ACI CPU and Memory
+    run_config.container_instance.cpu_cores = 1
+    run_config.container_instance.memory_gb = 2
+
+    # enable Docker
+    run_config.environment.docker.enabled = True
+
+    # set Docker base image to the default CPU-based image
+    run_config.environment.docker.base_image = wherry.DEFAULT_CPU_IMAGE
+
+    # use conda_dependencies.yml to create a conda environment in the Docker image
+    run_config.environment.python.user_managed_dependencies = False
+
+    # auto-prepare the Docker image when used for the first time (if it is not already prepared)
+    run_config.auto_prepare_environment = True
+
+    # specify CondaDependencies obj
+    run_config.environment.python.conda_dependencies = CondaDependencies.create(
+        conda_packages=["scikit-learn"]
+    )
+
+    experiment = Experiment(Workspace.create("w", exist_ok=True), "aci")
+    run = experiment.submit(ScriptRunConfig(str(home.source), "train.py", run_config=run_config))
+    run.wait_for_completion()
+    assert said(run) == "yes sklearn\n"
+    assert run.get_details()["target"] == "containerinstance"

@@ -16,6 +16,7 @@ import pytest
 from tests.podman import BASE, Podman
 from wherry.core.lifecycle import Phase
 from wherry.drivers.base import Driver, Handle, Launch
+from wherry.drivers.container_instances import ContainerInstances
 from wherry.drivers.local import LocalDriver
 from wherry.testing.driver_contract import DriverContract, MakeDriver
 from wherry.testing.evidence import assert_still, beats, look
@@ -98,3 +99,19 @@ class TestLocalInContainers(DriverContract):
 
     def test_fifty_in_one_look(self, make_driver: MakeDriver) -> None:
         pytest.skip("fifty containers at once are for machines with more cores")
+
+
+@pytest.mark.containers
+class TestContainerInstances(TestLocalInContainers):
+    """And with the container held to what its run asks for."""
+
+    @pytest.fixture
+    def make_driver(self, tmp_path: Path) -> MakeDriver:
+        self._nodes = tmp_path / "nodes"
+        return lambda: ContainerInstances(self._nodes)
+
+    def launch(self, *words: Any, **options: Any) -> Launch:
+        launch = super().launch(*words, **options)
+        manifest = json.loads(launch.files["manifest.json"])
+        manifest["limits"] = {"cpu": 1.0, "memory_bytes": 2 * 10**9}
+        return replace(launch, files={"manifest.json": json.dumps(manifest).encode()})

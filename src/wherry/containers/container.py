@@ -8,7 +8,7 @@ import tarfile
 import time
 from typing import Any, Dict, List, Mapping, Optional
 
-from .engine import Engine
+from .engine import ANSWER_S, Engine
 from .error import ContainerError, EngineError
 
 LABEL = "wherry.attempt"
@@ -115,10 +115,12 @@ class Container:
         return remove_named(self.engine, self.name)
 
 
-def remove_all(engine: Engine, attempt_id: str) -> int:
-    """Whatever containers an attempt has, found by their label; how many."""
+def remove_all(engine: Engine, attempt_id: str, within_s: float = ANSWER_S) -> int:
+    """Whatever containers an attempt has, found by their label; how many. The engine has to name
+    them within that time.
+    """
     wanted = {"label": [f"{LABEL}={attempt_id}"]}
-    found = engine.call("GET", "/containers/json", all=True, filters=wanted)
+    found = engine.call("GET", "/containers/json", all=True, filters=wanted, within_s=within_s)
     return sum(remove_named(engine, str(each["Id"])) for each in found)
 
 

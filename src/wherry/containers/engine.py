@@ -15,7 +15,7 @@ from urllib.parse import urlencode, urlsplit
 from .error import ContainerError, EngineError
 
 _CONNECT_S = 10.0
-_ANSWER_S = 120.0
+ANSWER_S = 120.0
 _BLOCK = 1 << 16
 _MOST = 2000
 
@@ -47,7 +47,7 @@ class Engine:
         *,
         patient: bool = False,
         raw: bool = False,
-        within_s: float = _ANSWER_S,
+        within_s: float = ANSWER_S,
         **query: Any,
     ) -> Any:
         """What it answers, parsed unless ``raw``; ``EngineError`` if it does not do it.

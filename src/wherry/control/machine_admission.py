@@ -33,11 +33,13 @@ class MachineAdmission:
 
     def admit(self, connection: Connection, health: Health, *, burst: bool) -> Chosen:
         """Those that start once this is on disk, and the next one."""
+        self._plane.at_rest.discard(self._target)
+        sharing = [each for each in self._sharing if each not in self._plane.at_rest]
         total = sum((node.resources for node in health.nodes), Resources(0, 0, 0))
         gpus = [gpu for node in health.nodes for gpu in node.gpus]
         used = {
             each.id: _used(each)
-            for target in self._sharing
+            for target in sharing
             for each in attempts.active(connection, target)
         }
         starting: list[Admitted] = []
@@ -47,7 +49,8 @@ class MachineAdmission:
         most = int(total.cpu) * 4 + 1
         head = queues.head(connection, self._target, most, lock=True)
         mine = {run.id for run in head}
-        queue = [_waiting(run) for run in self._in_order(connection, head, most)]
+        others = [each for each in sharing if each != self._target]
+        queue = [_waiting(run) for run in self._in_order(connection, head, others, most)]
         placements = place(queue, total, gpus, [*used.values()])
         starting += [
             self._give_attempt(connection, each) for each in placements if each.run_id in mine
@@ -63,17 +66,19 @@ class MachineAdmission:
                 following = self._give_attempt(connection, alike)
         return Chosen(starting, following)
 
-    def _in_order(self, connection: Connection, own: list[Any], most: int) -> list[Any]:
+    def _in_order(
+        self, connection: Connection, own: list[Any], others: list[str], most: int
+    ) -> list[Any]:
         """With those who came before and wait for another target on this machine, as long as that
         one can be used.
         """
-        others = [
+        before = [
             run
-            for target in self._sharing
-            if target != self._target and target not in self._plane.problems
+            for target in others
+            if target not in self._plane.problems
             for run in queues.head(connection, target, most)
         ]
-        return sorted([*own, *others], key=lambda run: int(run.seq)) if own and others else own
+        return sorted([*own, *before], key=lambda run: int(run.seq)) if own and before else own
 
     def _tell_others(self) -> None:
         """There is room for one of theirs."""

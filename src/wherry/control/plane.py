@@ -65,7 +65,8 @@ class Plane:
     Silence counts from ``attentive_since`` on: the start, or the end of a pause in which the
     server itself could not hear (a suspended machine, a stopped process). ``last_pass`` is when a
     reconciler last looked. ``good_attempts`` says until when their tokens are known to be good.
-    Who gives away ``room`` of this machine holds that, since several targets share it.
+    Who gives away ``room`` of this machine holds that, since several targets share it; those of
+    them that are ``at_rest`` surely have no attempts.
     """
 
     settings: Settings
@@ -95,6 +96,7 @@ class Plane:
     traffic: dict[str, Traffic] = field(default_factory=dict)  # by target, through the proxy
     recent_trees: Recent[Tree] = field(default_factory=lambda: Recent(8))
     recent_archives: Recent[bytes | None] = field(default_factory=lambda: Recent(32))
+    at_rest: set[str] = field(default_factory=set)
     room: threading.Lock = field(default_factory=threading.Lock)
     _pending: threading.local = field(default_factory=threading.local)
 

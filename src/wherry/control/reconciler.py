@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wherry.core.errors import TargetUnavailableError
 from wherry.core.targets import BUILT_IN, LOCAL
-from wherry.drivers.base import Driver, Health, Reporting
+from wherry.drivers.base import Driver, Health, Reporting, Tidying
 from wherry.store import attempts, queues, runs
 
 from .admission import Admission, Admitted
@@ -37,6 +37,7 @@ TICK_S = 1.0
 REST_S = 5.0
 SWEEP_EVERY_S = 2.0
 CHECK_EVERY_S = 60.0
+TIDY_EVERY_S = 15.0
 
 
 class Reconciler:
@@ -55,7 +56,7 @@ class Reconciler:
         self._wake = Wakeup(*([driver.inbox()] if isinstance(driver, Reporting) else []))
         self._asked = False
         self._ticked_at = float("-inf")
-        self._swept_at = float("-inf")
+        self._swept_at = self._tidy_at = float("-inf")
         self._last_tick: datetime | None = None
         self._health: Health | None = None
         self._checked_at = float("-inf")
@@ -96,6 +97,7 @@ class Reconciler:
 
         On a cluster it may be a reason for another node.
         """
+        self._plane.at_rest.discard(self._target)
         if self._cluster is not None:
             self.hint()
         elif not self._admission.held_back:
@@ -131,6 +133,8 @@ class Reconciler:
         if self._cluster is not None:
             outlive(self._cluster.tick)
         self.resting = not live and self._has_nothing_to_do()
+        if self.resting and self._target in BUILT_IN:
+            self._plane.at_rest.add(self._target)
         self._troubles.conclude()
 
     def _has_nothing_to_do(self) -> bool:
@@ -142,9 +146,14 @@ class Reconciler:
         return told and empty and not self._anyone_queued()
 
     def _visit(self) -> None:
-        """A machine elsewhere is asked though no run needs it: what is wrong is told in time."""
+        """A machine elsewhere is asked though no run needs it: what is wrong is told in time. This
+        one is tidied up.
+        """
         if self._cluster is None and self._target not in BUILT_IN:
             self._plane.machines[self._target] = self._capacity()
+        elif isinstance(self._driver, Tidying) and self._ticked_at >= self._tidy_at:
+            self._tidy_at = self._ticked_at + TIDY_EVERY_S
+            self._driver.tidy()
 
     def turn(self) -> None:
         """The part of a pass for which short runs wait."""

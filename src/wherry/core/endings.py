@@ -121,7 +121,7 @@ def _remedy(
 
 def _cause(exit: Optional[ExitRecord]) -> str:
     error = exit.error if exit is not None and exit.error else {}
-    exception = error.get("exception")
+    exception = error.get("exception") or error.get("detail")
     if not exception:
         return ""
     place = f" ({error['file']}, line {error.get('line', '?')})" if error.get("file") else ""

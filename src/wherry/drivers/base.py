@@ -145,6 +145,15 @@ class Closing(Protocol):
 
 
 @runtime_checkable
+class Tidying(Protocol):
+    """A driver whose attempts may leave something that could not be removed with them."""
+
+    def tidy(self) -> None:
+        """Remove it now, if that can be. Called now and then, whether there are runs or not."""
+        ...
+
+
+@runtime_checkable
 class Preflight(Protocol):
     """A driver that can say at submission that a run could never start there."""
 

@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 
 _LATER = ".boxes"
 _LATEST_S = 600.0
+_PATIENCE_S = 10.0
 _TROUBLE = (ContainerError, EngineError)
 
 
@@ -51,10 +52,18 @@ def remove(folder: Path) -> bool:
 
 
 def sweep(root: Path) -> None:
-    """Remove what came too late for ``remove``, or what an engine did not answer for then."""
+    """Remove what came too late for ``remove``, or what an engine did not answer for then.
+
+    One that does not answer is asked once.
+    """
+    silent = set()
     for folder in _noted(root):
         container = note.read(str(folder))
-        if container is None or (_removed(container) and _age_s(folder) > _LATEST_S):
+        if container is not None and container.engine.address in silent:
+            continue
+        if container is not None and not _removed(container):
+            silent.add(container.engine.address)
+        elif container is None or _age_s(folder) > _LATEST_S:
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -68,7 +77,7 @@ def _noted(root: Path) -> list[Path]:
 def _removed(container: Container) -> bool:
     """Whether the engine answered."""
     try:
-        remove_all(container.engine, container.attempt_id)
+        remove_all(container.engine, container.attempt_id, _PATIENCE_S)
     except _TROUBLE as error:
         log.warning("containers of %s are not removed yet: %s", container.attempt_id, error)
         return False

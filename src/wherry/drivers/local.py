@@ -65,8 +65,11 @@ class LocalDriver:
         self._warm = warm or Warm()
         self._measured: tuple[float, float, int] | None = None
 
-    def check(self) -> Health:
+    def tidy(self) -> None:
         boxes.sweep(self._root)
+
+    def check(self) -> Health:
+        self.tidy()
         devices = self._devices()
         node = Node(socket.gethostname(), self._owned(len(devices)), tuple(devices))
         return Health(nodes=(node,), version=f"{platform.system()} {platform.release()}")

@@ -332,6 +332,7 @@ class _Attempt:
             killed_by_us=command.killed and not command.out_of_memory,
             memory_kills=bool(status) and (command.out_of_memory or kills.lately()),
             memory_bytes=memory_bytes,
+            detail=command.detail,
         )
 
     def _short_log(self) -> Optional[bytes]:

@@ -19,7 +19,7 @@ from wherry.containers import gpus, note
 from wherry.containers.container import NO_PROGRAM, Container, remove_all, status_of
 from wherry.containers.context import Context
 from wherry.containers.engine import Engine, find
-from wherry.containers.error import ContainerError, EngineError
+from wherry.containers.error import ContainerError, EngineError, is_full_disk
 from wherry.containers.images import Image, Images, key_of
 from wherry.containers.packages import BUILT, Workshop
 from wherry.containers.pruning import prune_images
@@ -278,6 +278,11 @@ class Box:
         if isinstance(error, ContainerError):
             return str(error)
         why = " ".join(str(error).split())
+        if is_full_disk(why):
+            return (
+                f"the disk of {self._engine.name()} on {os.uname().nodename} is full ({why}); make "
+                "room there, for instance with docker system prune, and submit again"
+            )
         if "/bin/sh" in why:
             return (
                 f"the image {self._image.name!r} of {self._called} has no /bin/sh, which starts "
@@ -321,8 +326,8 @@ class ContainerCommand(Command):
                 f"there is no program {self._program!r} in the image of the environment; use an "
                 "image that has it, or name one that this has"
             )
-        if self.status and not self.killed:  # it, or one of those that it started
-            self.out_of_memory = self._lacked_memory()
+        if self.status and not self.killed:
+            self._look_why()
 
     def kill(self) -> None:
         self.killed = True
@@ -383,12 +388,18 @@ class ContainerCommand(Command):
         """The kernel ends all of a container with its first process."""
         return False
 
-    def _lacked_memory(self) -> bool:
-        """By the kernel's counter: not every engine tells."""
+    def _look_why(self) -> None:
+        """Whether it, or one of those that it started, lacked memory: by the kernel's counter, too,
+        since not every engine tells. What ended it may also have removed the container.
+        """
+        state: Optional[Dict[str, Any]] = {}
         with suppress(*_TROUBLE):
-            if (self._container.state() or {}).get("OOMKilled"):
-                return True
-        return machine_kills() > self._kills
+            state = self._container.state()
+        if state is None and self.status == signal.SIGKILL:
+            self.detail = "its container was removed from outside"
+        else:
+            told = bool((state or {}).get("OOMKilled"))
+            self.out_of_memory = told or machine_kills() > self._kills
 
 
 def adopt(

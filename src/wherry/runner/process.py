@@ -78,7 +78,7 @@ class Signals:
 class Command:
     """A started command. ``status`` is what ``waitpid`` said of it, once it has ended.
 
-    ``out_of_memory`` is for those to say who know more than the kernel tells everyone.
+    ``out_of_memory`` and ``detail`` are for those to say who know more than the kernel tells all.
     ``held`` says of one that is no child of this process whether its memory is kept in bounds.
     ``subreaper`` says that whatever the command starts stays below this process, come what may.
     """
@@ -90,6 +90,7 @@ class Command:
         self.timed_out = False
         self.killed = False
         self.out_of_memory = False
+        self.detail = ""
         self.held: Optional[bool] = None
         self._subreaper = subreaper
 

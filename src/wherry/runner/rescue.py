@@ -75,6 +75,7 @@ def _outlive_container(
             timed_out=command.timed_out,
             killed_by_us=command.killed,
             memory_kills=command.out_of_memory,
+            detail=command.detail,
             memory_bytes=int((manifest.get("limits") or {}).get("memory_bytes") or 0),
         ),
         "started_at": folder.started_at(),

@@ -36,12 +36,13 @@ def conclude(
     killed_by_us: bool = False,
     memory_kills: bool = False,
     memory_bytes: int = 0,
+    detail: str = "",
 ) -> Dict[str, Any]:
     """The exit record's fields.
 
     ``status`` is what ``waitpid`` said, ``log`` the end of the output, ``memory_kills`` whether
     the kernel killed for want of memory while the command ran, ``memory_bytes`` all that it
-    might have, where it was held to that.
+    might have, where it was held to that, ``detail`` what else is known of a kill.
     """
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
@@ -75,6 +76,8 @@ def conclude(
     }
     if record["out_of_memory"] and memory_bytes:
         record["error"]["memory_bytes"] = memory_bytes
+    if detail:
+        record["error"]["detail"] = detail
     return record
 
 

@@ -178,3 +178,19 @@ def test_nobody_waits_behind_those_who_wait_for_an_engine(world: World) -> None:
     world.end(plain)
     world.tick(CONTAINER_INSTANCE)
     assert world.statuses(boxed) == ["Starting"]
+
+
+def test_a_target_at_rest_is_not_asked_about_until_it_has_work_again(world: World) -> None:
+    whole: dict[str, Any] = {"resources": {"cpu": 2}}
+    world.tick(CONTAINER_INSTANCE)
+    assert world.plane.at_rest == {CONTAINER_INSTANCE}
+    boxed = world.submit(CONTAINER_INSTANCE, **whole)
+    world.tick(CONTAINER_INSTANCE)
+    assert world.plane.at_rest == set()
+    plain = world.submit(LOCAL, **whole)
+    world.tick(LOCAL)
+    assert world.statuses(boxed, plain) == ["Starting", "Queued"]
+    world.end(boxed)
+    world.tick(CONTAINER_INSTANCE)
+    world.tick(LOCAL)
+    assert world.statuses(plain) == ["Starting"]

@@ -24,6 +24,16 @@ PYTHON = {"exception": "ValueError: no", "file": "train.py", "line": 7, "tail": 
         (Reason.SIGNAL, ExitRecord(signal=11), "killed by SIGSEGV"),
         (Reason.SIGNAL, ExitRecord(signal=250), "killed by signal 250"),
         (Reason.OUT_OF_MEMORY, ExitRecord(signal=9, out_of_memory=True), "ran out of memory"),
+        (
+            Reason.OUT_OF_MEMORY,
+            ExitRecord(signal=9, out_of_memory=True, error={"memory_bytes": 2 * 10**9}),
+            "ran out of memory; it may use 2.0 GB: ask for more, or let it use less",
+        ),
+        (
+            Reason.SIGNAL,
+            ExitRecord(signal=9, error={"detail": "its container was removed from outside"}),
+            "killed by SIGKILL: its container was removed from outside",
+        ),
         (Reason.TIME_LIMIT, ExitRecord(timed_out=True), "ran longer than its limit of 5 s"),
         (
             Reason.SETUP_FAILED,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,14 @@ def test_more_than_the_machine_has_is_refused(driver: ContainerInstances, tmp_pa
     (tmp_path / "docker.sock").touch()
     owned = "this machine has 2 CPUs, 1.0 GB of memory"
     assert driver.refuse(Resources(3), None) == f"it asks for 3 CPUs, {owned}"
+
+
+def test_one_that_takes_too_long_to_answer_is_waited_for(
+    driver: ContainerInstances, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(container_instances, "_ANSWER_S", 0.05)
+    with socket.socket(socket.AF_UNIX) as slow:
+        slow.bind(str(tmp_path / "docker.sock"))
+        slow.listen()
+        with pytest.raises(TargetUnavailableError, match=r"does not answer \(timed out\)"):
+            driver.check()
