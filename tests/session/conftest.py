@@ -13,6 +13,8 @@ import pytest
 from tests.homes import Home, wait_until
 from tests.jupyter import Lab
 from wherry import Environment, Experiment, Run, ScriptRunConfig, Workspace
+from wherry.builds import prepare
+from wherry.control import curated
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _PATIENCE_S = 500.0
@@ -27,13 +29,14 @@ class Instance:
         self.wherry = home
         self.workspace = Workspace.create("w", exist_ok=True)
         self.folder = home.folder / "instance"
+        self.target = "local"
         self.run: Run | None = None
 
     def start(self, **contract: Any) -> Lab:
         """When JupyterLab answers."""
         self.submit(**contract)
         wait_until(lambda: self.tags().get("session.socket") or self.ended(), _PATIENCE_S)
-        assert not self.ended(), self.log()
+        assert not self.ended(), f"{self.record()}\n{self.log()}"
         return Lab(self.tags()["session.socket"], "/instances/w/nb/", _TOKEN)
 
     def submit(self, **contract: Any) -> None:
@@ -54,6 +57,7 @@ class Instance:
             str(self.wherry.source),
             command=["python", "-m", "wherry.session"],
             environment=Environment.get(self.workspace, "Wherry-jupyter"),
+            compute_target=self.target,
         )
         config.run_config.environment_variables = {"WHERRY_SESSION": json.dumps(given)}
         self.run = Experiment(self.workspace, "session").submit(config)
@@ -79,6 +83,10 @@ class Instance:
         assert self.run is not None
         return self.run.get_status() in _ENDED
 
+    def record(self) -> dict[str, Any]:
+        assert self.run is not None
+        return self.run.get_detailed_status()
+
     def log(self) -> str:
         assert self.run is not None
         pieces: list[bytes] = []
@@ -88,8 +96,12 @@ class Instance:
 
 @pytest.fixture(scope="session")
 def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """JupyterLab is installed once for all tests."""
-    return tmp_path_factory.mktemp("cache")
+    """JupyterLab is installed once for all tests; hosts of theirs may not reach an index."""
+    cache = tmp_path_factory.mktemp("cache")
+    uv = str(REPOSITORY / ".tools" / "bin" / "uv")
+    specification = dict(curated.get("w", "Wherry-jupyter", None).specification)
+    prepare(specification, str(cache / "environments"), uv=uv).use.close()
+    return cache
 
 
 @pytest.fixture
