@@ -21,7 +21,7 @@ _ASK = (
     " 'python': getattr(sys, '_base_executable', None) or sys.executable, 'prefix': sys.prefix,"
     " 'below': sorted({s.get_path('purelib'), s.get_path('platlib')})}))"
 )
-_SHIM = '#!/bin/sh\nexec "$(dirname "$0")/python" -m {module} "$@"\n'
+_SHIM = '#!/bin/sh\nexec "${{0%/*}}/python" -m {module} "$@"\n'
 
 
 class OverlayError(Exception):
