@@ -129,7 +129,7 @@ async function showTargets() {
     const found = (await read(targets())).items;
     if (signal.aborted) return;
     renew(body, found, (items) => items.map((target) => listRow(targetLink(target.name), target.type,
-      target.location, shownState(target), nodesOf(target), workOf(target), target.problem)));
+      target.location, shownState(target), openable(target) ? opener(target) : target.instance ? "" : nodesOf(target), workOf(target), target.problem || toldOf(target))));
     await pause(2000);
   }
 }
@@ -143,7 +143,7 @@ async function showTarget(name) {
     const pool = target.kind === "cluster" ? await read(`/sites/${encodeURIComponent(target.location)}`) : { hosts: [] };
     if (signal.aborted) return;
     document.title = `${stateOf(target)}: ${name} - Wherry`;
-    renew(facts, target, (shown) => [describeTarget(shown)]);
+    renew(facts, target, (shown) => [describeTarget(shown), shown.instance ? make("p", { class: "row" }, ...actionsOf(shown, path)) : ""]);
     renew(nodes, target.nodes, drawNodes);
     renew(hosts, pool.hosts, (items) => drawHosts(target.location, items));
     renew(runs, found.items, (items) => drawRuns(items.length ? "Runs on it and waiting for it" : "No runs on it, none waits for it", items));
@@ -152,6 +152,7 @@ async function showTarget(name) {
 }
 
 function stateOf(target) {
+  if (target.instance) return target.instance.state;
   if (target.provisioning_state !== "Succeeded") return target.provisioning_state;
   if (target.state === "Stopped") return "Stopped";
   return target.status ? target.status.allocation_state : target.problem ? "Unavailable" : "Ready";
@@ -181,11 +182,59 @@ function describeTarget(target) {
   const { config } = target, errors = target.provisioning_errors.map((each) => each.message || each);
   return factsOf([
     ["state", shownState(target)], ["problem", target.problem], ["errors", errors.join("; ")], ["notice", target.notices.join("; ")],
-    ["type", target.type], ["where", target.location === target.name ? "" : target.location], ["nodes", nodesOf(target)],
+    ["type", target.type], ["where", target.location === target.name ? "" : target.location], ["nodes", target.instance ? "" : nodesOf(target)],
     ["runs", workOf(target)], ["free", owned(target.free) || "nothing"], ["size", config.vm_size], ["priority", config.vm_priority],
-    ["idle nodes go after", config.idle_seconds === undefined ? "" : `${config.idle_seconds} s`],
+    ...(target.instance ? describeInstance(target) : [["idle nodes go after", config.idle_seconds === undefined ? "" : `${config.idle_seconds} s`]]),
     ["description", target.description], ["tags", pairsOf(target.tags)], ["created", when(target.created_at)],
   ]);
+}
+
+// A compute instance: JupyterLab on a machine of one's own.
+const openable = (target) => Boolean(target.instance && target.instance.url);
+const AT_REST = new Set(["Stopped", "Stopping", "Deleting"]);
+
+// The address comes with a code for one visit. The new tab must not have this one as its opener: it would get our token with it.
+function opener(target) {
+  const open = async () => {
+    const { url } = await (await call(`${targets()}/${encodeURIComponent(target.name)}/open`, { method: "POST" })).json();
+    make("a", { href: url, target: "_blank", rel: "noopener noreferrer" }).click();
+  };
+  return make("button", { onclick: (event) => acted(event, open) }, "Open JupyterLab");
+}
+
+function actionsOf(target, path) {
+  const button = (name, what, look) => make("button", { class: look, onclick: (event) => acted(event, () => call(`${path}/${what}`, { method: "POST" })) }, name);
+  const { state } = target.instance;
+  if (state === "Deleting") return [];
+  if (AT_REST.has(state)) return [button("Start", "start")];
+  return [...(openable(target) ? [opener(target)] : []), button("Restart", "restart"), button("Stop", "stop", "danger")];
+}
+
+async function acted(event, act) {
+  const button = event.target;
+  button.disabled = true;
+  try { await act(); notice.textContent = ""; } catch (error) { notice.textContent = [error.message, error.hint].filter(Boolean).join("; "); }
+  setTimeout(() => { button.disabled = false; }, 2000);
+}
+
+// What comes next by itself, or what went wrong.
+function toldOf(target) {
+  const { errors = [], idle_stop_at: idle, next_schedule: next } = target.instance || {};
+  if (errors.length) return errors.map((each) => each.message).join("; ");
+  return [idle ? `stops ${when(idle)} if nobody uses it` : "", next ? `${next.action}s by schedule ${when(next.at)}` : ""].filter(Boolean).join("; ");
+}
+
+function describeInstance(target) {
+  const { config, instance } = target, last = instance.last_operation;
+  const idle = config.idle_seconds;
+  return [
+    ["went wrong", instance.errors.map((each) => each.message).join("; ")],
+    ["last", last ? `${last.operation_name}${last.operation_trigger ? ` by ${last.operation_trigger}` : ""}, ${when(last.operation_time)}` : ""],
+    ["stops when idle for", idle ? (idle % 60 ? `${idle} s` : `${idle / 60} min`) : "ever: it is not stopped for that"],
+    ["would stop", instance.idle_stop_at ? when(instance.idle_stop_at) : ""],
+    ["next by schedule", instance.next_schedule ? `${instance.next_schedule.action}, ${when(instance.next_schedule.at)}` : ""],
+    ["kernels", (config.environments || []).join(", ")],
+  ];
 }
 
 function drawNodes(nodes) {
