@@ -9,9 +9,9 @@ import time
 import uuid
 from types import TracebackType
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
-from websockets.sync.client import ClientConnection, unix_connect
+from websockets.sync.client import ClientConnection, connect, unix_connect
 
 _PATIENCE_S = 300.0
 
@@ -144,3 +144,43 @@ class Terminal:
 
     def close(self) -> None:
         self._socket.close()
+
+
+class Visitor(Lab):
+    """The same through the server, let in by an address that is good once, as a browser is."""
+
+    def __init__(self, address: str) -> None:
+        where = urlsplit(address)
+        self._host = str(where.netloc)
+        super().__init__("", where.path, "")
+        status, headers, _ = self._ask("GET", f"{where.path}?{where.query}", {})
+        assert status in (302, 303, 307), status
+        self.cookie = str(headers["set-cookie"]).partition(";")[0]
+
+    def answer(
+        self, method: str, path: str, body: Any = None, token: str | None = None
+    ) -> tuple[int, bytes]:
+        headers = {"Cookie": self.cookie if token is None else token}
+        status, _, content = self._ask(method, self._base_url + path, headers, body)
+        return status, content
+
+    def websocket(self, path: str) -> ClientConnection:
+        return connect(
+            f"ws://{self._host}{self._base_url}{path}",
+            additional_headers={"Cookie": self.cookie},
+            open_timeout=_PATIENCE_S,
+            max_size=None,
+        )
+
+    def _ask(
+        self, method: str, target: str, headers: dict[str, str], body: Any = None
+    ) -> tuple[int, Any, bytes]:
+        connection = http.client.HTTPConnection(self._host, timeout=_PATIENCE_S)
+        origin = {"Origin": f"http://{self._host}"} if method != "GET" else {}
+        data = None if body is None else json.dumps(body)
+        try:
+            connection.request(method, target, data, {**headers, **origin})
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+        finally:
+            connection.close()
