@@ -90,9 +90,10 @@ class Response:
         with _Guard(self):
             try:
                 content = body() if callable(body) else body
-                connection.request(
-                    method, self._link.prefix + target, content, headers, encode_chunked=chunked
-                )
+                with _AtOnce(connection, isinstance(content, bytes)):
+                    connection.request(
+                        method, self._link.prefix + target, content, headers, encode_chunked=chunked
+                    )
             except (BrokenPipeError, ConnectionResetError):
                 pass  # a server that refuses a body answers before it has read it
             self._raw = connection.getresponse()
@@ -174,6 +175,27 @@ class _Guard:
             broken = not isinstance(error, OSError)
             message = "its answer broke off" if broken else str(error) or type(error).__name__
             raise Unreachable(message, sent=True, quiet=isinstance(error, timeout)) from error
+
+
+class _AtOnce:
+    """A request whose body is at hand goes out in one piece: its head alone wakes the server up
+    for nothing.
+    """
+
+    def __init__(self, connection: Any, wanted: bool) -> None:
+        self._connection = connection
+        self._wanted = wanted
+        self._pieces: List[bytes] = []
+
+    def __enter__(self) -> None:
+        if self._wanted:
+            self._connection.send = self._pieces.append
+
+    def __exit__(self, kind: Optional[Type[BaseException]], *_: object) -> None:
+        if self._wanted:
+            del self._connection.send
+            if kind is None:
+                self._connection.send(b"".join(self._pieces))
 
 
 def _connect(url: str, timeout_s: float) -> _Link:

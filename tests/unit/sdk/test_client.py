@@ -4,6 +4,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,19 @@ def test_one_connection_serves_many_calls(client: Client, fake: FakeServer) -> N
     for _ in range(20):
         client.get("/workspaces")
     assert fake.connections == 1
+
+
+def test_a_request_goes_out_in_one_piece(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[bytes] = []
+    send = HTTPConnection.send
+
+    def noted(self: HTTPConnection, data: bytes) -> None:
+        sent.append(data)
+        send(self, data)
+
+    monkeypatch.setattr(HTTPConnection, "send", noted)
+    client.post("/workspaces", json={"name": "w"})
+    assert [each.endswith(b'{"name": "w"}') for each in sent] == [True]
 
 
 def test_a_call_within_a_stream_has_a_connection_of_its_own(
