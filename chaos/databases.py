@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -26,7 +26,7 @@ def lock_sqlite(work: Workload, rounds: int) -> None:
     """Another program holds the database for longer than anyone likes."""
     for _ in range(rounds):
         work.submit(count=10, pause_s=0.05)
-        with sqlite3.connect(work.world.home / "wherry.db", timeout=60) as connection:
+        with closing(sqlite3.connect(work.world.home / "wherry.db", timeout=60)) as connection:
             connection.execute("BEGIN EXCLUSIVE")
             time.sleep(work.chance.uniform(1, 5))
             connection.rollback()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import Connection
@@ -19,10 +20,10 @@ class Admitted(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """Those that start once this is on disk, and the one that is to stand by."""
+    """Those that start once this is on disk, and those that are to stand by."""
 
     starting: list[Admitted]
-    following: Admitted | None = None
+    following: Sequence[Admitted] = ()
 
 
 class Admission(Protocol):

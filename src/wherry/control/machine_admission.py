@@ -43,9 +43,12 @@ class MachineAdmission:
             for each in attempts.active(connection, target)
         }
         starting: list[Admitted] = []
-        following = self._standby.next
-        if following is not None and _fits(following, total, used):
-            starting, following = [following], None
+        following = list(self._standby.waiting)
+        started = {each: room for each, room in used.items() if not self._standby.waits(each)}
+        while following and _fits(following[0], total, started):
+            starting.append(following.pop(0))
+            room = starting[-1].place
+            started[starting[-1].attempt_id] = Used(room.resources, room.gpus)
         most = int(total.cpu) * 4 + 1
         head = queues.head(connection, self._target, most, lock=True)
         mine = {run.id for run in head}
@@ -58,12 +61,13 @@ class MachineAdmission:
         if any(each.run_id not in mine for each in placements):
             self._tell_others()
         rest = queue[len(placements) :]
-        self.held_back = any(each.run_id in mine for each in rest)
-        if burst and rest and rest[0].run_id in mine and following is None:
-            held = [*used.values(), *(Used(each.resources, each.gpus) for each in placements)]
-            if rest[0].resources in [each.resources for each in held if not each.gpus]:
-                alike = Placement(rest[0].run_id, rest[0].resources)
-                following = self._give_attempt(connection, alike)
+        held = [*used.values(), *(Used(each.resources, each.gpus) for each in placements)]
+        rooms = [each.resources for each in held if not each.gpus]
+        for each in rest[: self._standby.depth - len(following)] if burst else ():
+            if each.run_id not in mine or each.resources not in rooms:
+                break
+            following.append(self._give_attempt(connection, Placement(each.run_id, each.resources)))
+        self.held_back = bool(following) or any(each.run_id in mine for each in rest)
         return Chosen(starting, following)
 
     def _in_order(

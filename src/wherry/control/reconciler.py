@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import datetime, timedelta
+from functools import partial
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from wherry.core.errors import TargetUnavailableError
 from wherry.core.targets import BUILT_IN, LOCAL
-from wherry.drivers.base import Driver, Health, Reporting, Tidying
+from wherry.drivers.base import Driver, Health, Knowing, Reporting, Tidying
 from wherry.store import attempts, queues, runs
 
 from .admission import Admission, Admitted
@@ -23,7 +24,7 @@ from .deliveries import Delivery, deliver, receive
 from .machine_admission import MachineAdmission
 from .plane import ABSENCE, Plane
 from .returning import Unsent
-from .standby import Standby
+from .standby import DEPTH, Standby
 from .starting import Starting
 from .stopping import Stopping
 from .target_lease import TargetLease
@@ -38,6 +39,7 @@ REST_S = 5.0
 SWEEP_EVERY_S = 2.0
 CHECK_EVERY_S = 60.0
 TIDY_EVERY_S = 15.0
+GATHER_S = 0.05
 
 
 class Reconciler:
@@ -61,11 +63,14 @@ class Reconciler:
         self._health: Health | None = None
         self._checked_at = float("-inf")
         self._delivered: list[Delivery] = []
+        self._delivered_at = 0.0
+        self._gathering = False
         self._cluster = cluster
         self._room = plane.room if target in BUILT_IN else nullcontext()
         self._lease = TargetLease(plane, target)
         self._troubles = Troubles(plane, target, self.hint)
-        self._standby = Standby(plane)
+        knowing = plane.database.is_sqlite and isinstance(driver, Knowing)
+        self._standby = Standby(plane, DEPTH if knowing else 1)
         self._admission: Admission = (
             cluster.admission if cluster else MachineAdmission(plane, target, self._standby)
         )
@@ -108,6 +113,9 @@ class Reconciler:
         self._wake.ring()
         if self._thread.is_alive():
             self._thread.join(timeout=10)
+        if self._delivered and not self._thread.is_alive():
+            with suppress(SQLAlchemyError, runs.StaleError):  # the next server finds it by looking
+                self._write(None)
         self._standby.withdraw()
         self._lease.drop()
 
@@ -121,7 +129,7 @@ class Reconciler:
         self._standby.withdraw_late()
         outlive = self._troubles.outlive
         outlive(self._stopping.cancel_queued)
-        outlive(self._turn)
+        outlive(partial(self._turn, whole=True))
         with self._plane.database.read() as connection:
             live = attempts.live(connection, self._target)
         outlive(self._starting.adopt, [each for each in live if each.handle is None])
@@ -163,7 +171,7 @@ class Reconciler:
     def _loop(self) -> None:
         pause = TICK_S
         while not self._ended.is_set():
-            self._wake.sleep(pause)
+            self._wake.sleep(GATHER_S if self._gathering else pause)
             asked, self._asked = self._asked, False
             try:
                 if asked or time.monotonic() - self._ticked_at >= TICK_S:
@@ -190,17 +198,25 @@ class Reconciler:
             self._plane.hearing.was_away()
         self._last_tick = self._plane.last_pass = now
 
-    def _turn(self) -> None:
+    def _turn(self, *, whole: bool = False) -> None:
+        """While runs stand by, a few ends are gathered and recorded together: nobody needs room."""
+        if not self._delivered:
+            self._delivered_at = time.monotonic()
         self._delivered += receive(self._plane, self._target, self._driver)
         handed_over = [delivery.attempt_id for delivery in self._delivered]
         try:
             for admitted in self._standby.successors(handed_over):
                 self._starting.begin(admitted)
-            for admitted in self._record():
+            self._gathering = not whole and self._may_gather()
+            for admitted in () if self._gathering else self._record():
                 self._starting.begin(admitted)
         except TargetUnavailableError:
             self._health = None  # nobody is given what cannot be reached
             raise
+
+    def _may_gather(self) -> bool:
+        waiting = self._delivered and self._standby.waiting and not self._ended.is_set()
+        return bool(waiting) and time.monotonic() - self._delivered_at < GATHER_S
 
     def _record(self) -> list[Admitted]:
         """One transaction: what was handed over, what was started, and who is next."""

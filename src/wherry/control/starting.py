@@ -11,7 +11,7 @@ from wherry.core.errors import LaunchRefusedError, TargetUnavailableError
 from wherry.core.lifecycle import Decision, Reason, Status
 from wherry.core.placement import Placement
 from wherry.core.text import clean
-from wherry.drivers.base import Driver, Launch, unsent
+from wherry.drivers.base import Driver, Knowing, Launch, unsent
 from wherry.store import attempts, runs
 
 from . import attempt_tokens, costs, launch
@@ -21,7 +21,7 @@ from .exits import exit_record
 from .plane import Plane
 from .returning import Unsent, put_back
 from .settle import finish, settle
-from .standby import Standby
+from .standby import Standby, queue_again
 from .troubles import Troubles
 
 
@@ -47,6 +47,7 @@ class Starting:
         self._troubles = troubles
         self._unsent = unsent
         self.unnoted: dict[str, dict[str, Any]] = {}
+        self._inherits = True
 
     def begin(self, admitted: Admitted) -> None:
         with self._troubles.alone(admitted.run.id, admitted.attempt_id):
@@ -57,17 +58,29 @@ class Starting:
     def adopt(self, waiting: Sequence[Any]) -> None:
         """Start the attempts that nobody knows to be started: a kill came between, or an outage.
 
-        What had been started before a kill is not started again, even if it has ended since.
+        What had been started before a kill is not started again, even if it has ended since; what
+        surely was not queues again.
         """
+        inherits, self._inherits = self._inherits, False
         for attempt in waiting:
             if attempt.id in self.unnoted or self._standby.waits(attempt.id):
                 continue
             with self._troubles.alone(attempt.run_id, attempt.id):
+                if inherits and self._never_came(attempt.id):
+                    queue_again(self._plane, attempt.run_id, attempt.id, attempt.number - 1)
+                    self._plane.hint(attempt.target)
+                    continue
                 with self._plane.database.read() as connection:
                     if attempts.get(connection, attempt.id).released_at is not None:
                         continue  # its machine was given up just now
                     run = runs.get(connection, attempt.run_id)
                 self._start(run, attempt.id, attempts.place_of(attempt))
+
+    def _never_came(self, attempt_id: str) -> bool:
+        """One of an earlier server may have stood by: there need not be room for it."""
+        return self._plane.database.is_sqlite and (
+            isinstance(self._driver, Knowing) and self._driver.is_unknown(attempt_id)
+        )
 
     def _start(self, run: Any, attempt_id: str, place: Placement) -> None:
         try:

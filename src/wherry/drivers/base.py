@@ -154,6 +154,15 @@ class Tidying(Protocol):
 
 
 @runtime_checkable
+class Knowing(Protocol):
+    """A driver that can tell what was surely never started, by whatever process."""
+
+    def is_unknown(self, attempt_id: str) -> bool:
+        """Whether no request for the attempt has ever come here, nor is on its way."""
+        ...
+
+
+@runtime_checkable
 class Preflight(Protocol):
     """A driver that can say at submission that a run could never start there."""
 

@@ -166,6 +166,10 @@ class LocalDriver:
                     folder.rename(rubbish)
             _remove(rubbish)
 
+    def is_unknown(self, attempt_id: str) -> bool:
+        """Its folder comes before everything else, and stays until it is released."""
+        return not self._folder_of(attempt_id).exists()
+
     def inbox(self) -> int:
         return self._warm.inbox.reader
 

@@ -102,6 +102,13 @@ class CrashingDriver:
         return fused(call, self._fuse)()
 
 
+class KnowingDriver(CrashingDriver):
+    """Can tell what was never started."""
+
+    def is_unknown(self, attempt_id: str) -> bool:
+        return self._step(lambda: attempt_id not in self._backend.starts)
+
+
 def _rescued(backend: MemoryBackend, attempt_id: str) -> bool:
     """A second runner comes to its end at once, knowing nothing of how the command ended."""
     attempt = backend.attempts.get(attempt_id)
@@ -114,14 +121,17 @@ def _rescued(backend: MemoryBackend, attempt_id: str) -> bool:
 class CrashingWorld(World):
     """All its servers, one after the other, use one pool of connections: statements stay built."""
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
+    def __init__(
+        self, folder: Path, clock: Clock, driver: type[CrashingDriver] = CrashingDriver
+    ) -> None:
+        self._make_driver = driver
         self._database: Database | None = None
         self._pipe = os.pipe()
         super().__init__(folder, clock)
 
     def restart(self, driver: Driver | None = None, fuse: Fuse | None = None) -> None:
         self.fuse = fuse or Fuse(0)
-        self.driver = CrashingDriver(self.backend, self.fuse, self._pipe[0])
+        self.driver = self._make_driver(self.backend, self.fuse, self._pipe[0])
         self._database = self._database or _hasty_database(self._folder)
         vars(self._database).pop("write", None)
         self.plane = make_plane(self._folder, {"local": self.driver}, self._database)

@@ -13,7 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.control.crashing import Crash, CrashingWorld, Fuse
+from tests.unit.control.crashing import (
+    Crash,
+    CrashingDriver,
+    CrashingWorld,
+    Fuse,
+    KnowingDriver,
+)
 from tests.unit.control.test_reconciler import Clock, World, clock
 from wherry.control import run_logs, runs
 from wherry.control.reports import report
@@ -178,11 +184,16 @@ BURSTS: dict[Burst, list[str]] = {
 }
 
 
+DEEP = (handed_over, stopped)
+"""Where several stand by at once."""
+
+
 @pytest.mark.parametrize("burst", BURSTS, ids=lambda burst: str(burst.__name__))
 def test_whenever_the_server_dies_each_of_a_burst_ends_once_and_right(
     tmp_path: Path, clock: Clock, burst: Burst
 ) -> None:
-    world = CrashingWorld(tmp_path, clock)
+    driver = KnowingDriver if burst in DEEP else CrashingDriver
+    world = CrashingWorld(tmp_path, clock, driver)
     for point in count(1):
         made = [world.submit(resources={"cpu": 2}) for _ in range(4)]  # the whole machine each
         fuse = _die_at(point, world, partial(_live_burst, world, made, burst))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.unit.control.test_reconciler import Clock, World, clock
-from wherry.control import runs
+from wherry.control import reconciler, runs
 from wherry.control.reports import report
 from wherry.drivers.memory import MemoryDriver
 
@@ -32,6 +32,13 @@ class Handing(MemoryDriver):
     def reports(self) -> Sequence[Mapping[str, Any]]:
         handed, self.handed = self.handed, []
         return handed
+
+
+class Knowing(Handing):
+    """Can tell what was never started."""
+
+    def is_unknown(self, attempt_id: str) -> bool:
+        return attempt_id not in self.backend.starts
 
 
 class Burst(World):
@@ -172,3 +179,63 @@ def test_what_cannot_be_settled_keeps_no_other_waiting(world: Burst) -> None:
     world.driver.handed.append({"run_id": "gone", "attempt_id": "gone", "exit": {}, "log": ""})
     world.reconciler.turn()
     assert world.statuses(*both) == ["Completed", "Completed"]
+
+
+@pytest.fixture
+def deep(tmp_path: Path, clock: Clock) -> Iterator[Burst]:
+    """Several may stand by."""
+
+    class Deep(Burst):
+        def restart(self, driver: Any = None) -> None:
+            super().restart(driver or Knowing(self.backend))
+
+    world = Deep(tmp_path / "home", clock)
+    yield world
+    world.plane.close()
+
+
+def test_ends_are_recorded_together_while_others_stand_by(
+    deep: Burst, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconciler, "GATHER_S", 3600.0)
+    _, second, third, fourth = four(deep)
+    assert deep.statuses(third, fourth) == ["Starting", "Starting"]
+    assert not deep.started(third)
+    deep.hand_over(second)
+    deep.reconciler.turn()
+    assert deep.started(third)
+    assert not deep.started(fourth)
+    assert deep.statuses(second, third) == ["Starting", "Starting"]
+    deep.hand_over(third)
+    deep.reconciler.turn()
+    assert deep.started(fourth)
+    assert deep.statuses(second, third, fourth) == ["Completed", "Completed", "Starting"]
+
+
+def test_what_was_gathered_is_recorded_when_time_is_up_and_when_the_server_stops(
+    deep: Burst, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconciler, "GATHER_S", 3600.0)
+    _, second, third, _ = four(deep)
+    deep.hand_over(second)
+    deep.reconciler.turn()
+    deep.tick(0.1)
+    assert deep.status(second) == "Completed"
+    fifth = deep.submit(resources={"cpu": 2})
+    deep.hand_over(third)
+    deep.reconciler.turn()
+    deep.reconciler.stop()
+    assert deep.statuses(third, fifth) == ["Completed", "Queued"]
+
+
+def test_a_server_that_dies_leaves_no_more_than_fits_to_the_next(deep: Burst) -> None:
+    _, second, third, fourth = four(deep)
+    deep.restart()
+    deep.tick()
+    assert deep.statuses(second, third, fourth) == ["Starting", "Queued", "Queued"]
+    assert len(deep.backend.starts) == 2
+    for run_id in (second, third, fourth):
+        deep.hand_over(run_id)
+        deep.tick()
+    assert deep.statuses(second, third, fourth) == ["Completed"] * 3
+    assert set(deep.backend.starts.values()) == {1}

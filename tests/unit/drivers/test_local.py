@@ -69,6 +69,13 @@ def ended(driver: LocalDriver, handle: Handle) -> Observation:
     return look(driver, handle)
 
 
+def test_an_attempt_is_unknown_until_it_is_asked_for(driver: LocalDriver) -> None:
+    assert driver.is_unknown("a1")
+    handle = driver.submit(launch(["sleep", "60"]))
+    assert not driver.is_unknown("a1")
+    driver.release(handle)
+
+
 def test_the_phases_of_an_attempt(driver: LocalDriver, tmp_path: Path) -> None:
     handle = driver.submit(
         slow(["/bin/sh", "-c", f"until [ -e {tmp_path}/go ]; do sleep 0.01; done"])
