@@ -65,11 +65,13 @@ def test_terminals_know_the_workspace_and_end_with_the_session(instance: Instanc
         ' print("experi" + "ments:", len(Workspace.from_config().experiments))\''
     )
     assert "Running" in terminal.run("wherry ps --all -o json")
-    terminal.run("mkdir -p work && cd work && (setsid nohup sleep 10000 >/dev/null 2>&1 &)")
+    terminal.run("mkdir -p work && cd work")
+    terminal.run("(setsid nohup sleep 10000 >/dev/null 2>&1 &)")
     assert instance.wherry.running("10000")
     terminal.close()
     instance.stop()
     assert instance.wherry.running("10000") == []
+    assert f"{instance.folder}/work" in instance.start().terminal().run("pwd")
 
 
 def test_a_creation_script_that_fails_is_told_and_jupyter_is_there_to_look(

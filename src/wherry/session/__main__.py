@@ -11,15 +11,16 @@ from typing import Optional
 from wherry.core.errors import UserErrorException
 from wherry.runner.process import Signals
 
-from . import scripts
+from . import scripts, shell
 from .contract import VARIABLE, Contract, Script, read
 from .home import Home, HomeError, place
 from .jupyter import Jupyter
-from .kernels import Kernels
+from .kernels import Fetch, Kernels
 from .overlay import Overlay, OverlayError
 from .saying import say
 from .telling import Telling, to_own_run
 from .variables import of_user, within
+from .wheels import fetcher
 
 _BACKOFF_S = (1.0, 2.0, 4.0, 8.0, 16.0)
 _STEADY_S = 600.0  # having answered for so long, it is given all its chances again
@@ -36,15 +37,19 @@ def main() -> int:
     except ValueError as error:
         say(f"a session cannot begin: {error}")
         return 2
-    return Session(contract, Home(place(contract)), to_own_run(), signals).run()
+    fetch = fetcher(os.environ.get("WHERRY_RUN_ID", ""))
+    return Session(contract, Home(place(contract)), to_own_run(), signals, fetch).run()
 
 
 class Session:
-    def __init__(self, contract: Contract, home: Home, telling: Telling, signals: Signals) -> None:
+    def __init__(
+        self, contract: Contract, home: Home, telling: Telling, signals: Signals, fetch: Fetch
+    ) -> None:
         self._contract = contract
         self._home = home
         self._telling = telling
         self._signals = signals
+        self._fetch = fetch
         self._variables = of_user(os.environ, contract, home.path)
         self._kernels: Optional[Kernels] = None
         self._failed = False
@@ -71,8 +76,8 @@ class Session:
             overlay.add_command(name, module)
         folder = os.path.join(below.prefix, "bin")
         self._variables = within(self._variables, overlay.folder, folder)
-        self._home.write_rcfile([os.path.join(overlay.folder, "bin"), folder])
-        self._kernels = Kernels(self._home, self._variables)
+        shell.write(self._home, [os.path.join(overlay.folder, "bin"), folder])
+        self._kernels = Kernels(self._home, self._variables, self._fetch)
         self._kernels.write_default(overlay.python)
 
     def _run_scripts(self) -> None:

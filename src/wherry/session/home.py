@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shlex
 import shutil
 import tempfile
 import time
-from typing import IO, Optional, Sequence
+from typing import IO, Optional
 
 from wherry.sdk import config_file
 
@@ -51,12 +50,6 @@ class Home:
         if contract.workspace and not config_file.lies_in(self.path):
             fields = config_file.WorkspaceFile(contract.workspace, "", "", "")
             config_file.write(fields, self.path, None)
-
-    def write_rcfile(self, folders: Sequence[str]) -> None:
-        """For the shells of terminals: the person's own settings, and then ours."""
-        path = shlex.quote(os.pathsep.join(folders))
-        with open(self.rcfile, "w", encoding="utf-8") as file:
-            file.write(f"[ -f ~/.bashrc ] && . ~/.bashrc\nexport PATH={path}:$PATH\n")
 
     def leave(self) -> None:
         """What must not outlive the session."""

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import subprocess
-from typing import Any, Callable, Dict, List, Mapping, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from wherry.builds import BuildCanceled, BuildError, Prepared, default_root, prepare
 
@@ -20,14 +20,20 @@ from .saying import say
 _OURS = "wherry-"
 _PATIENCE_S = 60
 
+Fetch = Callable[[str, str], object]
+
 
 class Kernels:
     """The kernelspecs in the home. Only those whose names begin with ``wherry-`` are ours to
     change, and ``python3``, the default one.
     """
 
-    def __init__(self, home: Home, variables: Mapping[str, str]) -> None:
+    def __init__(
+        self, home: Home, variables: Mapping[str, str], fetch: Optional[Fetch] = None
+    ) -> None:
+        """``fetch`` brings wheels of the workspace."""
         self._home = home
+        self._fetch = fetch
         self._variables = variables
         self._folder = os.path.join(home.jupyter, "kernels")
         self._held: List[Prepared] = []  # keeps what they run in from being pruned
@@ -94,6 +100,7 @@ class Kernels:
             canceled=canceled,
             uv=self._variables.get("WHERRY_UV"),
             limit=specification.get("limit"),
+            fetch=self._fetch,
         )
         self._held.append(made)
         overlay = Overlay(self._home.kernel_venv(_name(kernel)))
