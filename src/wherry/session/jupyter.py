@@ -157,10 +157,11 @@ class Jupyter:
         assert self._process is not None
         assert self._process.stdout is not None
         token = self._contract.jupyter_token.encode()
-        for line in self._process.stdout:
-            shown = line.replace(token, b"***")
-            self._tail.append(shown)
-            write(shown)
+        with self._process.stdout as pipe:
+            for line in pipe:
+                shown = line.replace(token, b"***")
+                self._tail.append(shown)
+                write(shown)
 
 
 class _Connection(http.client.HTTPConnection):
