@@ -22,9 +22,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests import sshd
+
 BASE = "localhost/wherry-test-base:latest"
 
-_PROGRAMS = ("sh", "cat", "ls", "sleep", "env", "mkdir", "id", "touch", "true", "false", "df")
+_PROGRAMS = (
+    *("sh", "cat", "ls", "sleep", "env", "mkdir", "id", "touch", "true", "false", "df"),
+    *("rm", "chmod"),
+)
+_USERS = b"root:x:0:0:root:/root:/bin/sh\nsshd:x:100:65534::/run/sshd:/bin/false\n"
 _LEFT_OUT = {
     "__pycache__", "site-packages", "dist-packages", "test", "idlelib", "lib2to3", "tkinter",
     "turtledemo", "pydoc_data", "config-3.11-x86_64-linux-gnu",
@@ -161,6 +167,8 @@ def _image() -> bytes:
     found = {str(python): python, "/usr/bin/python3": python, "/usr/bin/python": python}
     for name in _PROGRAMS:
         found[f"/usr/bin/{name}"] = Path(shutil.which(name) or f"/bin/{name}").resolve()
+    if sshd.program():
+        found["/usr/sbin/sshd"] = Path(str(sshd.program())).resolve()
     for path in library.rglob("*"):
         if path.is_file() and not _LEFT_OUT & set(path.parts) and not path.match("_tkinter*"):
             found[str(path)] = path
@@ -192,9 +200,8 @@ def _tar(found: dict[str, Path]) -> bytes:
             made.type, made.mode = tarfile.DIRTYPE, 0o1777
             tar.addfile(made)
         passwd = tarfile.TarInfo("etc/passwd")
-        line = b"root:x:0:0:root:/root:/bin/sh\n"
-        passwd.size = len(line)
-        tar.addfile(passwd, io.BytesIO(line))
+        passwd.size = len(_USERS)
+        tar.addfile(passwd, io.BytesIO(_USERS))
         for name, path in sorted(found.items()):
             at = re.sub(r"^/(bin|lib|lib64)/", r"/usr/\1/", name)
             tar.add(path, at.lstrip("/"), recursive=False)

@@ -73,6 +73,7 @@ _UNDER_PREFIX = {
     f"POST {_COMPUTE}/stop": Who.INSTANCE,
     f"POST {_COMPUTE}/restart": Who.INSTANCE,
     f"POST {_COMPUTE}/evict": Who.INSTANCE,
+    f"POST {_COMPUTE}/certificate": Who.INSTANCE,
     f"GET {_WORKSPACE}/costs": Who.INSTANCE,
     f"POST {_WORKSPACE}/snapshots": Who.WORKSPACE,
     "POST /blobs": Who.TOKEN,

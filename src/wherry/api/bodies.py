@@ -143,6 +143,13 @@ class Eviction(Body):
     node: Key | None = None
 
 
+class Login(Body):
+    """A public key of SSH, as in a file that ends with ``.pub``, and how long it is to open."""
+
+    public_key: Text
+    seconds: int = Field(300, ge=60, le=86_400)
+
+
 class ResourcesBody(Body):
     cpu: float = 1.0
     memory_bytes: int = 0

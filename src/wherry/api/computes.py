@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Query, Response
 
-from wherry.control import computes, costs, evictions, giving_up
+from wherry.control import computes, costs, evictions, giving_up, ssh_access
 
-from .bodies import ComputeChanges, Eviction, NewCompute
+from .bodies import ComputeChanges, Eviction, Login, NewCompute
 from .deps import CallerDep, PlaneDep
 from .guard import guarded_router
 from .plain_json import PlainJSON
@@ -138,6 +138,17 @@ def restart_compute(workspace: str, compute: str, plane: PlaneDep) -> dict[str, 
 def evict_node(workspace: str, compute: str, body: Eviction, plane: PlaneDep) -> dict[str, Any]:
     """Take a node of a low-priority cluster away, as a cloud would; its run queues again."""
     return evictions.evict(plane, workspace, compute, body.node)
+
+
+@router.post(f"{_COMPUTE}/certificate")
+def sign_key(
+    workspace: str, compute: str, body: Login, plane: PlaneDep, caller: CallerDep
+) -> dict[str, Any]:
+    """A certificate of SSH for your own key, which opens a machine that this server has made with
+    containers; for a while, and nothing of it is kept there.
+    """
+    asked = body.public_key, body.seconds
+    return ssh_access.certificate(plane, workspace, compute, *asked, caller.name)
 
 
 @router.get("/workspaces/{workspace}/costs")

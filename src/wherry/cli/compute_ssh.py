@@ -11,6 +11,10 @@ from .compute_path import compute_path, names_one, the_name
 from .ending import Failure, Usage
 from .session import Session
 
+_A_MOMENT_S = 300
+_A_DAY_S = 86_400
+_HERE = ("127.0.0.1", "::1", "localhost")
+
 
 @click.command(
     "connect-ssh",
@@ -19,6 +23,7 @@ from .session import Session
         "wherry compute connect-ssh node1",
         "wherry compute connect-ssh lab-gpu --node lab-gpu-2",
         "wherry compute connect-ssh node1 -- nvidia-smi",
+        "wherry compute connect-ssh mydsvm --print",
     ],
 )
 @names_one("compute")
@@ -32,6 +37,14 @@ from .session import Session
 @click.option(
     "-i", "--private-key-file-path", "key", metavar="FILE", help="The key to log in with."
 )
+@click.option("--jump", metavar="HOST", help="A host to go through first, such as me@gate.lab.")
+@click.option(
+    "--print",
+    "--dry-run",
+    "only_print",
+    is_flag=True,
+    help="Print the command and do not run it; what it needs is kept in WHERRY_HOME/ssh.",
+)
 @pass_session
 def connect_ssh(
     session: Session,
@@ -40,19 +53,97 @@ def connect_ssh(
     command: Tuple[str, ...],
     node: Optional[str],
     key: Optional[str],
+    jump: Optional[str],
+    only_print: bool,
 ) -> None:
     """Open a shell on a node, or run a command there, with the ssh of this machine.
 
-    You log in as yourself, with your own keys; the server's stay with it. The node must show the
-    host key that the server knows. The exit code is that of ssh.
+    You log in as yourself, with your own keys; the server's stay with it. A machine that the server
+    has made with containers lets you in by a certificate, which the server gives you for the
+    moment. The node must show the host key that the server knows. The exit code is that of ssh.
     """
+    import os
+    import shlex
+    import shutil
+    import subprocess
+    import tempfile
+
     if named and name:
         command, name = (name, *command), None
     which = the_name(name, named, "wherry compute connect-ssh NAME")
-    record = session.client.get(compute_path(session, which))
-    code = _call(_place(record, node), key, list(command))
+    path = compute_path(session, which)
+    place = _place(session.client.get(path), node)
+    place["jump"] = ",".join(filter(None, [jump, place.get("jump")]))
+    _check_way(session, which, place)
+    program = shutil.which("ssh")
+    if program is None:
+        raise Failure("there is no ssh on this machine", hint="install an OpenSSH client")
+    if only_print:
+        kept = os.path.join(session.settings.home, "ssh", session.workspace.name, which)
+        words = ["ssh", *_words(session, path, place, key, kept, _A_DAY_S), *command]
+        session.write(" ".join(map(shlex.quote, words)))
+        return
+    with tempfile.TemporaryDirectory(prefix="wherry-") as folder:
+        words = [program, *_words(session, path, place, key, folder, _A_MOMENT_S), *command]
+        code = subprocess.call(words)
     if code:
         raise click.exceptions.Exit(code)  # ssh has said why, or the command has
+
+
+def _words(
+    session: Session, path: str, place: Dict[str, Any], key: Optional[str], folder: str, valid: int
+) -> List[str]:
+    import os
+
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    if not place.get("certified"):
+        return arguments(place, key, folder)
+    mine = os.path.expanduser(key) if key else _new_key(folder)
+    body = {"public_key": _public(mine), "seconds": valid}
+    signed = os.path.join(folder, "certificate.pub")
+    with open(signed, "w", encoding="ascii") as file:
+        file.write(session.client.post(f"{path}/certificate", json=body)["certificate"] + "\n")
+    only = ["-o", f"CertificateFile={signed}", "-o", "IdentitiesOnly=yes"]
+    return [*only, *arguments(place, mine, folder)]
+
+
+def _new_key(folder: str) -> str:
+    """One that is thrown away with the folder, or kept in it."""
+    import os
+    import shutil
+    import subprocess
+
+    program = shutil.which("ssh-keygen")
+    if program is None:
+        raise Failure("there is no ssh-keygen on this machine", hint="install an OpenSSH client")
+    path = os.path.join(folder, "key")
+    if not os.path.exists(path):
+        subprocess.run([program, "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
+    return path
+
+
+def _public(path: str) -> str:
+    try:
+        with open(f"{path}.pub", encoding="utf-8") as file:
+            return file.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (getattr(error, "strerror", None) or "it is no text").lower()
+        raise Usage(
+            f"the public key {path}.pub cannot be read: {reason}",
+            hint=f"ssh-keygen -y -f {path} > {path}.pub makes it",
+        ) from None
+
+
+def _check_way(session: Session, name: str, place: Dict[str, Any]) -> None:
+    """A machine of an engine listens on the loopback address there, next to the server."""
+    from urllib.parse import urlsplit
+
+    server = urlsplit(session.client.url).hostname or ""
+    if place.get("certified") and not place["jump"] and server not in _HERE:
+        raise Usage(
+            f"{name} listens on the loopback address of the server's machine, {server}",
+            hint=f"go through it: --jump you@{server}",
+        )
 
 
 def _place(record: Dict[str, Any], node: Optional[str]) -> Dict[str, Any]:
@@ -61,7 +152,14 @@ def _place(record: Dict[str, Any], node: Optional[str]) -> Dict[str, Any]:
     if record["kind"] == "machine":
         return dict(config)
     elsewhere = record.get("location") != "local"
-    nodes = [each for each in record.get("nodes") or [] if each.get("address") and elsewhere]
+    present = record.get("nodes") or []
+    nodes = [each for each in present if each.get("port") and elsewhere]
+    if not nodes and elsewhere and any(each.get("address") for each in present):
+        raise Usage(
+            f"nodes of {record['name']} are bare containers, without SSH",
+            hint="a machine has it: wherry compute create NAME --type virtualmachine "
+            f"--location {record['location']}",
+        )
     if not nodes:
         raise Usage(
             f"{record['name']} has no node on another machine now",
@@ -76,19 +174,6 @@ def _place(record: Dict[str, Any], node: Optional[str]) -> Dict[str, Any]:
             return dict(each)
     names = ", ".join(str(each.get("name")) for each in nodes)
     raise Usage(f"{record['name']} has no node {node!r}", hint=f"its nodes are {names}")
-
-
-def _call(place: Dict[str, Any], key: Optional[str], command: List[str]) -> int:
-    import shutil
-    import subprocess
-    import tempfile
-
-    program = shutil.which("ssh")
-    if program is None:
-        raise Failure("there is no ssh on this machine", hint="install an OpenSSH client")
-    with tempfile.TemporaryDirectory(prefix="wherry-") as folder:
-        words = [program, *arguments(place, key, folder), *command]
-        return subprocess.call(words)
 
 
 def arguments(place: Dict[str, Any], key: Optional[str], folder: str) -> List[str]:

@@ -139,6 +139,7 @@ def _facts(record: Mapping[str, Any]) -> List[Tuple[str, str]]:
         ("type", str(record["type"])),
         ("state", state_of(record)),
         ("problem", str(record.get("problem") or "")),
+        ("doing", str(record.get("doing") or "")),
         ("errors", _errors(record)),
         ("location", str(record.get("location") or "")),
         ("size", str(config.get("vm_size") or record.get("node_size") or "")),

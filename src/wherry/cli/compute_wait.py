@@ -99,6 +99,8 @@ def _sentences(errors: Any) -> str:
 
 def _doing(record: Mapping[str, Any]) -> str:
     least = _least(record)
+    if record.get("doing"):
+        return f"making {record['name']}: {record['doing']}"
     if not least:
         return f"making {record['name']}"
     return f"making {record['name']}: {_usable(record)} of {least} nodes"

@@ -20,6 +20,7 @@ from .error import ContainerError, EngineError, is_full_disk
 from .packages import Workshop
 
 BUILT = "wherry-environment"
+BUILD_LOG = "azureml-logs/20_image_build_log.txt"
 KEY = 32  # digits
 _LOOK_S = 0.1
 
@@ -37,16 +38,20 @@ class Image:
 
 
 class Images:
-    """Those of one engine. ``tell`` gets what happens, line by line; ``locks`` is a folder.
+    """Those of one engine. ``tell`` gets what happens, line by line, and keeps it where ``kept``
+    says; ``locks`` is a folder.
 
     ``made`` says whether one had to be built.
     """
 
-    def __init__(self, engine: Engine, called: str, locks: str, tell: Tell) -> None:
+    def __init__(
+        self, engine: Engine, called: str, locks: str, tell: Tell, kept: str = BUILD_LOG
+    ) -> None:
         self._engine = engine
         self._called = called
         self._locks = locks
         self._tell = tell
+        self._kept = kept
         self.made = False
 
     def find(self, name: str) -> Optional[Image]:
@@ -79,6 +84,14 @@ class Images:
             return found
         with self._alone(name):
             return self._there(key, name) or self._build(make_context(), registry, name)
+
+    def build_named(self, name: str, context: Context) -> Image:
+        """What the context makes, under that name: made once, and left there."""
+        found = self.find(name)
+        if found is not None:
+            return found
+        with self._alone(name):
+            return self.find(name) or self._build(context, {}, name)
 
     def install(self, base: Image, key: str, container: Container, fill: Fill) -> Image:
         """``base`` with packages on top, under the name of ``key``; ``fill`` says which."""
@@ -189,7 +202,7 @@ class Images:
             return told
         return (
             f"the packages of {self._called} cannot be installed on top of its image: the builder "
-            f"ended with exit code {code}; its output is in azureml-logs/20_image_build_log.txt"
+            f"ended with exit code {code}; its output is in {self._kept}"
         )
 
     def _follow(self, work: Iterator[Mapping[str, Any]], step: Optional[_Step] = None) -> None:
@@ -244,7 +257,7 @@ class Images:
             return self._full("build the image")
         return ContainerError(
             f"the image of {self._called} cannot be built on {_node()}: {_one_line(why)}; "
-            "the output of its steps is in azureml-logs/20_image_build_log.txt"
+            f"the output of its steps is in {self._kept}"
         )
 
     def _full(self, what: str, why: str = "") -> ContainerError:

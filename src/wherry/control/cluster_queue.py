@@ -11,7 +11,7 @@ from wherry.core.waiting import for_nodes
 from wherry.store import computes
 
 from .cluster_views import ClusterView
-from .compute_records import problem
+from .compute_records import doing, problem
 from .crowding import crowded
 from .plane import Plane
 
@@ -29,7 +29,8 @@ class ClusterQueue:
         waiting = view.queue(self._room)
         self._order = [job.run_id for job in waiting]
         self._plan = view.admit(waiting, self._room)
-        self._problem = problem(plane, connection, row, [*view.present.values()]) or ""
+        present = [*view.present.values()]
+        self._problem = problem(plane, connection, row, present) or doing(plane, present) or ""
         self._crowded = crowded(connection, row)
 
     def explain(self, run: Any) -> str:

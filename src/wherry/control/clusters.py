@@ -48,7 +48,7 @@ class Cluster:
                 name = site_name(row.config["location"])
                 known = sites.find(connection, name)
             self._opened = (name, known.modified_at) if known is not None else None
-            self._site = open_site(self._plane, name)
+            self._site = open_site(self._plane, name, row)
         return self._site
 
     def tick(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from wherry.core.compute_configs import CLUSTER, is_region, site_name
+from wherry.core.compute_configs import CLUSTER, CONTAINER, is_region, site_name
 from wherry.core.errors import TargetUnavailableError, WherryError
 from wherry.core.placement import Used, free_of
 from wherry.core.records import iso
@@ -16,7 +16,7 @@ from wherry.core.resources import Resources
 from wherry.core.targets import BUILT_IN, LOCAL
 from wherry.core.vm_sizes import nearest
 from wherry.drivers.base import Health
-from wherry.store import attempts, nodes, queues
+from wherry.store import attempts, nodes, queues, sites
 
 from .crowding import beyond, crowded
 from .plane import Plane
@@ -50,6 +50,7 @@ def record(plane: Plane, connection: Connection, row: Row[Any]) -> dict[str, Any
         "modified_at": iso(row.modified_at),
         "state": "Stopped" if row.stopped_at is not None else "Running",
         "problem": problem(plane, connection, row, present),
+        "doing": doing(plane, present),
         "notices": told,
         "status": _status(row, present, shown) if located else None,
         "node_size": size,
@@ -88,6 +89,11 @@ def problem(
     return _too_few(plane, connection, row, len(present))
 
 
+def doing(plane: Plane, present: Sequence[Row[Any]]) -> str | None:
+    """What a node that is being made waits for just now."""
+    return next(filter(None, (plane.doings.get(node.id) for node in present)), None)
+
+
 def failures(row: Row[Any]) -> list[str]:
     """Why it could not be attached."""
     errors = row.provisioning_errors if row.provisioning_state == "Failed" else []
@@ -107,6 +113,11 @@ def _offer(plane: Plane, connection: Connection, row: Row[Any]) -> tuple[str, li
     location, told = row.config["location"], []
     if location and is_region(location):
         told.append(f"location {location!r} is a region of Azure: its nodes are on this machine")
+    if row.config.get("ssh_port") and not _listens_where_told(connection, row):
+        told.append(
+            f"ssh_port {row.config['ssh_port']} means nothing at site {site_name(location)!r}: "
+            "a machine there is no container, and listens where it does"
+        )
     try:
         site = open_site(plane, site_name(location))
         size, notice = nearest(row.config["vm_size"], site.sizes())
@@ -114,6 +125,11 @@ def _offer(plane: Plane, connection: Connection, row: Row[Any]) -> tuple[str, li
     except WherryError:
         return "", told  # the target's problem says more
     return size.name, [*told, *filter(None, more)]
+
+
+def _listens_where_told(connection: Connection, row: Row[Any]) -> bool:
+    site = sites.find(connection, site_name(row.config["location"]))
+    return site is not None and site.kind == CONTAINER
 
 
 def _status(
@@ -167,6 +183,7 @@ def _node(node: Row[Any], run_id: str | None, begun: datetime | None) -> dict[st
         "jump": node.config.get("jump") or "",
         "host_key": node.config.get("host_key") or "",
         "jump_host_keys": node.config.get("jump_host_keys") or [],
+        "certified": bool(node.config.get("container") and node.config.get("port")),
         "created_at": iso(node.created_at),
         "since": iso((begun if working else idle) or node.state_since),
     }
@@ -194,6 +211,7 @@ def local(plane: Plane) -> dict[str, Any]:
         "modified_at": at,
         "state": "Running",
         "problem": trouble or plane.problems.get(LOCAL),
+        "doing": None,
         "notices": [],
         "node_size": "",
         "status": None,

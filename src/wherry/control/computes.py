@@ -88,7 +88,7 @@ def put(
     """The target, and whether this call made it; what is there already must be the same."""
     check_compute_name(workspace_name, name)
     kind = kind_of(fields["type"], fields.get("kind"))
-    config = parse_compute(kind, fields["config"])
+    config = parse_compute(fields["type"], kind, fields["config"])
     secrets = parse_secrets(fields.get("secrets"))
     made = {**fields, "kind": kind, "config": config}
     _check_site(plane, kind, config)
@@ -118,7 +118,8 @@ def change(
     with plane.write() as connection:
         workspace = workspaces.get(connection, workspace_name)
         row = _changeable(connection, workspace, name)
-        config = parse_compute(row.kind, _changed(row.config, fields.get("config") or {}))
+        changed = _changed(row.config, fields.get("config") or {})
+        config = parse_compute(row.type, row.kind, changed)
         _check_fixed(row, config)
         tags = {**row.tags, **(fields.get("tags") or {})}
         for tag in fields.get("remove_tags") or []:
@@ -302,7 +303,7 @@ def _changed(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
 
 def _as_asked(row: Row[Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """Host keys that were found on attaching were not asked for."""
-    found = dict(row.config)
+    found = parse_compute(row.type, row.kind, row.config)  # an older version knew fewer fields
     for name, nothing in (("host_key", ""), ("jump_host_keys", [])):
         if row.kind == MACHINE and not config.get(name):
             found[name] = nothing
@@ -335,8 +336,8 @@ def _site(connection: Connection, config: Mapping[str, Any], *, lock: bool = Fal
 
 
 def _check_fixed(row: Row[Any], config: Mapping[str, Any]) -> None:
-    for name in ("vm_size", "vm_priority", "location"):
-        if row.kind == CLUSTER and row.config[name] != config[name]:
+    for name in ("vm_size", "vm_priority", "location", "ssh_port"):
+        if row.kind == CLUSTER and row.config.get(name, 0) != config[name]:
             raise ConflictError(
                 f"{name} of compute target {row.name!r} cannot be changed",
                 hint="delete it, and create it anew",

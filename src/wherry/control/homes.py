@@ -6,21 +6,31 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from wherry.core.compute_configs import INSTANCE, site_name
+from wherry.core.compute_configs import CONTAINER, INSTANCE, site_name
 from wherry.drivers.sites import Site
-from wherry.store import homes, nodes
+from wherry.store import homes, nodes, sites
 
 from .plane import Plane
+from .site_opening import is_made_machine
 
 
-def home_of(row: Row[Any]) -> str:
-    """What the home of the target is called; empty for one that has none."""
-    return str(row.id) if row.kind == INSTANCE else ""
+def home_of(plane: Plane, row: Row[Any]) -> str:
+    """What the home of the target is called; empty for one that has none.
+
+    A machine that is a slot or a host has that one's.
+    """
+    if row.kind == INSTANCE:
+        return str(row.id)
+    if not is_made_machine(row):
+        return ""
+    with plane.database.read() as connection:
+        site = sites.find(connection, site_name(row.config["location"]))
+    return str(row.id) if site is not None and site.kind == CONTAINER else ""
 
 
 def ensure(plane: Plane, row: Row[Any]) -> str:
     """The home is noted before anything of it is made."""
-    home = home_of(row)
+    home = home_of(plane, row)
     if home:
         with plane.write() as connection:
             homes.ensure(connection, home, site_name(row.config["location"]))
@@ -29,7 +39,7 @@ def ensure(plane: Plane, row: Row[Any]) -> str:
 
 def forget(plane: Plane, row: Row[Any], site: Site) -> None:
     """Once the target is to go and has no node any more."""
-    home = home_of(row)
+    home = home_of(plane, row)
     with plane.database.read() as connection:
         waits = row.deleting_at is None or nodes.present(connection, row.target)
         known = None if waits or not home else homes.find(connection, home)

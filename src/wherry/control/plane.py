@@ -85,6 +85,7 @@ class Plane:
     rooms: dict[str, int] = field(default_factory=dict)
     shortages: dict[str, tuple[str, Size, int]] = field(default_factory=dict)
     claims: dict[str, Claim] = field(default_factory=dict)
+    doings: dict[str, str] = field(default_factory=dict)  # what is being done for a node
     local_health: tuple[float, Health] | None = None
     machines: dict[str, Health] = field(default_factory=dict)  # of attached ones, as last seen
     sightings: dict[Place, Sighting] = field(default_factory=dict)

@@ -71,10 +71,20 @@ def put_back(plane: Plane, attempt_id: str, error: WherryError) -> bool:
         _give_up(plane, connection, attempt, reason)
         if node is not None:
             sightings.of_node(plane.sightings, node, plane.now(), error)
-            at_once = not refused or error.fields.get("cause") == "disk_full"
-            count(connection, node.id, reason, plane.now(), node.tries, at_once=at_once)
+            _tell_node(plane, connection, node, error, refused=refused)
     plane.hint(attempt.target)
     return True
+
+
+def _tell_node(
+    plane: Plane, connection: Connection, node: Any, error: WherryError, *, refused: bool
+) -> None:
+    cause, reason = error.fields.get("cause"), clean(error.message)
+    if cause == "stopped" and node.state == nodes.IDLE:  # to be started again, which makes sure
+        nodes.move(connection, node.id, nodes.PREPARING, plane.now(), idle_since=None, tries=0)
+        return
+    at_once = not refused or cause == "disk_full"
+    count(connection, node.id, reason, plane.now(), node.tries, at_once=at_once)
 
 
 def _give_up(plane: Plane, connection: Connection, attempt: Any, reason: str) -> None:

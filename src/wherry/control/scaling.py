@@ -208,8 +208,8 @@ class Scaling:
                     connection, self._target, node.id
                 ):
                     self._workers.do(node.id, partial(self._remove, node))
-                elif node.state in (nodes.IDLE, nodes.UNUSABLE) and self._to_be_checked(node):
-                    self._workers.do(node.id, partial(self._check, node))
+                elif node.state != nodes.PREPARING and self._to_be_checked(node):
+                    self._workers.do(node.id, partial(self._check, node, size))
 
     def _to_be_checked(self, node: Row[Any]) -> bool:
         """Other machines, now and then: one that has gone is better found before a run is, and one
@@ -223,12 +223,14 @@ class Scaling:
         self._checked_at[node.id] = now
         return bool(node.config) and isinstance(self._driver_of(node.id), Remote)
 
-    def _check(self, node: Row[Any]) -> None:
+    def _check(self, node: Row[Any], size: Size) -> None:
         try:
-            self._check_there(node.id)
+            self._have_it_up(node, size)
         except TargetUnavailableError as error:
             sightings.of_node(self._plane.sightings, node, self._plane.now(), error)
             reason = clean(error.message)
+            if node.state in (nodes.LEAVING, nodes.PREEMPTED):
+                return
             if error.fields.get("cause") == "gone":  # for sure: another can be made
                 anew = {"reason": reason, "idle_since": None, "tries": 0}
                 self._change_state(node, node.state, nodes.PREPARING, anew)
@@ -263,13 +265,15 @@ class Scaling:
     def _make(self, node: Row[Any], size: Size) -> None:
         try:
             if self._must_be_kept(node):
-                machine = self._as_it_is(node)
+                machine = self._as_it_is(node, size)
             else:
                 machine = self._site().make(node.id, size, self._home())
                 self._forget(node.id)  # it may be another one than before
         except WherryError as error:
+            self._plane.doings.pop(node.id, None)
             self._failed(node.id, error)
         else:
+            self._plane.doings.pop(node.id, None)
             now = self._plane.now()
             with self._plane.write() as connection:
                 known = nodes.find(connection, node.id)
@@ -299,15 +303,42 @@ class Scaling:
         with self._plane.database.read() as connection:
             return nodes.has_traces(connection, self._target, node.id)
 
-    def _as_it_is(self, node: Row[Any]) -> Machine:
-        self._check_there(node.id)
+    def _as_it_is(self, node: Row[Any], size: Size) -> Machine:
+        self._have_it_up(node, size)
+        with self._plane.database.read() as connection:
+            known = nodes.find(connection, node.id) or node
         owned = Resources(node.cpu, node.memory_bytes, len(node.gpus))
-        return Machine(node.name, owned, node.gpus, node.config)
+        return Machine(known.name, owned, node.gpus, known.config)
 
     def _check_there(self, node_id: str) -> None:
         driver = self._driver_of(node_id)
         if driver is not None:
             driver.check()
+
+    def _have_it_up(self, node: Row[Any], size: Size) -> None:
+        """One that has stopped with all that lies on it is started again, whatever it works for:
+        that is told when it can be asked.
+        """
+        try:
+            self._check_there(node.id)
+        except TargetUnavailableError as error:
+            if error.fields.get("cause") != "stopped":
+                raise
+            log.warning("target %s: %s; it is started again", self._target, error.message)
+            self._start_again(node, size)
+            self._check_there(node.id)
+
+    def _start_again(self, node: Row[Any], size: Size) -> None:
+        try:
+            machine = self._site().make(node.id, size, self._home())
+        finally:
+            self._plane.doings.pop(node.id, None)
+        self._forget(node.id)
+        with self._plane.write() as connection:
+            known = nodes.find(connection, node.id)
+            if known is not None and known.removed_at is None:
+                now_there = {"name": machine.name, "config": dict(machine.config)}
+                nodes.change(connection, node.id, now_there)
 
     def _failed(self, node_id: str, error: WherryError) -> None:
         log.warning("target %s: a node was not made: %s", self._target, error.message)

@@ -39,7 +39,7 @@ def of_node(
     known: dict[Place, Sighting], node: Row[Any], at: datetime, error: WherryError | None
 ) -> None:
     """What was met at a node is told of its host, too, if that is one of a pool."""
-    if "port" not in node.config:
+    if "port" not in node.config or "container" in node.config:
         return
     place = (node.site, node.config["address"], node.config["port"])
     if error is None:

@@ -8,7 +8,13 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from wherry.core.compute_configs import CONTAINER, ContainersConfig, HostConfig
+from wherry.core.compute_configs import (
+    CLUSTER,
+    CONTAINER,
+    VIRTUAL_MACHINE,
+    ContainersConfig,
+    HostConfig,
+)
 from wherry.core.errors import TargetUnavailableError
 from wherry.core.resources import Resources
 from wherry.core.targets import LOCAL
@@ -27,8 +33,8 @@ from .plane import Plane
 _KEPT_S = 60.0
 
 
-def open_site(plane: Plane, name: str) -> Site:
-    """Each cluster has its own: what it keeps at hand is shared with nobody."""
+def open_site(plane: Plane, name: str, target: Row[Any] | None = None) -> Site:
+    """Each target has its own: what it keeps at hand is shared with nobody."""
     if name == LOCAL:
         return local_site(plane)
     with plane.database.read() as connection:
@@ -36,23 +42,39 @@ def open_site(plane: Plane, name: str) -> Site:
     if row is None:
         raise TargetUnavailableError(f"its site {name!r} is gone", hint="make it again")
     if row.kind == CONTAINER:
-        return _containers(plane, row)
+        return _containers(plane, row, target)
     hosts = [HostConfig(**host) for host in row.config["hosts"]]
     claims = HostClaims(plane, name)
     secrets, root = secrets_of(plane, row), node_root(plane)
     return SshSite(name, hosts, secrets, claims, root, lambda: plane.url)
 
 
-def _containers(plane: Plane, row: Row[Any]) -> Site:
-    site: Site = registry.site(CONTAINER)(
+def _containers(plane: Plane, row: Row[Any], target: Row[Any] | None) -> Site:
+    """Nodes of a cluster are bare containers, and a machine is one that is reached by SSH."""
+    kind, options = CONTAINER, {}
+    if target is not None and is_made_machine(target):
+        kind = "container machines"
+        options = {
+            "owner": target.id,
+            "secret": plane.secret,
+            "ssh_port": target.config.get("ssh_port") or 0,
+            "tell": plane.doings.__setitem__,
+        }
+    site: Site = registry.site(kind)(
         row.name,
         ContainersConfig(**row.config),
         plane.server_id,
         node_root(plane),
         str(Path(plane.settings.home) / "images"),
         lambda: plane.url,
+        **options,
     )
     return site
+
+
+def is_made_machine(target: Row[Any]) -> bool:
+    """Whether it is a machine that is made and stays, not one that was attached."""
+    return bool(target.type == VIRTUAL_MACHINE and target.kind == CLUSTER)
 
 
 def secrets_of(plane: Plane, row: Row[Any]) -> dict[str, str]:

@@ -18,11 +18,12 @@ CLUSTER, MACHINE, INSTANCE = "cluster", "machine", "instance"
 # Those that have nodes of a site.
 LOCATED = (CLUSTER, INSTANCE)
 SITE_KINDS = SSH, CONTAINER = "ssh", "container"
+VIRTUAL_MACHINE = "VirtualMachine"
 # What each type of Azure's may be here. A machine that is made is a cluster of one node that stays.
 TYPES: Mapping[str, Sequence[str]] = {
     "AmlCompute": (CLUSTER,),
     "BatchAI": (CLUSTER,),
-    "VirtualMachine": (MACHINE, CLUSTER),
+    VIRTUAL_MACHINE: (MACHINE, CLUSTER),
 }
 DEDICATED, LOW_PRIORITY = "dedicated", "lowpriority"
 DEFAULT_IMAGE = "docker.io/library/python:3.12-slim"
@@ -50,8 +51,9 @@ REGIONS = frozenset(_REGIONS.split())
 
 @dataclass(frozen=True)
 class ClusterConfig:
-    """A cluster. ``location`` and ``vm_size`` are as they were written: what they mean here is
-    found when a node is made.
+    """A cluster, or a machine that is made, which has one node. ``location`` and ``vm_size`` are
+    as they were written: what they mean here is found when a node is made. ``ssh_port`` is where a
+    machine that is made listens; 0 for any.
     """
 
     max_nodes: int
@@ -60,6 +62,7 @@ class ClusterConfig:
     vm_size: str = ""
     vm_priority: str = DEDICATED
     location: str = ""
+    ssh_port: int = 0
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> ClusterConfig:
@@ -75,6 +78,7 @@ class ClusterConfig:
             vm_size=text("vm_size", fields.get("vm_size")),
             vm_priority=_priority(fields.get("vm_priority")),
             location=text("location", fields.get("location")),
+            ssh_port=whole("ssh_port", fields.get("ssh_port") or 0, 0, 65535),
         )
         if config.max_nodes < config.min_nodes:
             raise UserErrorException(
@@ -247,13 +251,21 @@ def kind_of(type: object, kind: object) -> str:
     return str(kind or kinds[0])
 
 
-def parse_compute(kind: str, fields: Mapping[str, Any]) -> Dict[str, Any]:
-    """The configuration of a target of that kind, whole."""
-    if kind == CLUSTER:
-        return ClusterConfig.parse(fields).to_dict()
+def parse_compute(type: str, kind: str, fields: Mapping[str, Any]) -> Dict[str, Any]:
+    """The configuration of a target of that type and kind, whole."""
+    if kind == MACHINE:
+        return MachineConfig.parse(fields).to_dict()
     if kind == INSTANCE:
         return InstanceConfig.parse(fields).to_dict()
-    return MachineConfig.parse(fields).to_dict()
+    config = ClusterConfig.parse(fields)
+    if type == VIRTUAL_MACHINE:
+        _check_made_machine(config)
+    elif config.ssh_port:
+        raise UserErrorException(
+            "nodes of a cluster have no ssh_port",
+            hint="a machine has one: --type virtualmachine, DsvmCompute",
+        )
+    return config.to_dict()
 
 
 def cluster_of(kind: str, config: Mapping[str, Any]) -> ClusterConfig:
@@ -295,6 +307,20 @@ def is_region(location: str) -> bool:
 def site_name(location: str) -> str:
     """The site that a location names."""
     return LOCAL if not location or is_region(location) else location
+
+
+def _check_made_machine(config: ClusterConfig) -> None:
+    """It is one, and nobody takes it away."""
+    if (config.min_nodes, config.max_nodes) != (1, 1):
+        raise UserErrorException(
+            "a target of type VirtualMachine is one machine: it has 1 node, no more and no fewer",
+            hint="a cluster has several: --type amlcompute, AmlCompute",
+        )
+    if config.vm_priority == LOW_PRIORITY:
+        raise UserErrorException(
+            "a machine is dedicated: there is none of low priority",
+            hint="a cluster may have nodes of low priority: --type amlcompute, AmlCompute",
+        )
 
 
 def _reached(fields: Mapping[str, Any]) -> Dict[str, Any]:

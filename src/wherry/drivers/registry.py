@@ -16,7 +16,10 @@ _BUILT_IN = {
     "ssh": "wherry.drivers.ssh:SshDriver",
 }
 _PREFLIGHTS = {"ssh": "wherry.drivers.ssh_preflight:preflight"}
-_SITES = {"container": "wherry.drivers.site_container:ContainerSite"}
+_SITES = {
+    "container": "wherry.drivers.site_container:ContainerSite",
+    "container machines": "wherry.drivers.site_machines:ContainerMachines",
+}
 _EXTRAS = {"local": "server"}
 
 
@@ -44,6 +47,11 @@ def preflight(kind: str) -> Any:
 def site(kind: str) -> Any:
     """The class of sites of that kind."""
     return _imported(kind, _SITES[kind])
+
+
+def machine_keys() -> Any:
+    """The class of the keys of a machine that this server makes."""
+    return _imported("ssh", "wherry.drivers.machine_keys:MachineKeys")
 
 
 def _imported(kind: str, place: str) -> Any:

@@ -81,15 +81,15 @@ class ContainerSite:
         return size.taken_by(sum((each.resources for each in promised), Resources(0, 0, 0)))
 
     def make(self, node_id: str, size: Size, home: str = "") -> Machine:
-        name = _name(node_id)
+        name = name_of(node_id)
         try:
             engine = self._engine()
-            if _seen(engine, name) is None:
+            if seen_as(engine, name) is None:
                 self._have_image(engine)
                 self._have_home(engine, home)
                 self._create(engine, node_id, size, home)
-            _start(engine, name)
-            seen = _seen(engine, name)
+            start(engine, name)
+            seen = seen_as(engine, name)
         except (ContainerError, EngineError) as error:
             raise self._unavailable(error) from None
         if seen is None:
@@ -98,13 +98,13 @@ class ContainerSite:
 
     def remove(self, node_id: str) -> None:
         try:
-            remove_named(self._engine(), _name(node_id))
+            remove_named(self._engine(), name_of(node_id))
         except (ContainerError, EngineError) as error:
             raise self._unavailable(error) from None
 
     def forget(self, home: str) -> None:
         try:
-            self._engine().call("DELETE", f"/volumes/{_volume(home)}")
+            self._engine().call("DELETE", f"/volumes/{volume_of(home)}")
         except EngineError as error:
             if error.status != _NOT_THERE:
                 raise self._unavailable(error) from None
@@ -116,7 +116,7 @@ class ContainerSite:
         try:
             engine = self._engine()
             listed = engine.call("GET", "/containers/json", all=True, filters=wanted)
-            found = [_seen(engine, str(each["Id"])) for each in listed]
+            found = [seen_as(engine, str(each["Id"])) for each in listed]
         except (ContainerError, EngineError) as error:
             raise self._unavailable(error) from None
         return {seen["Config"]["Labels"][NODE]: self._machine(seen) for seen in found if seen}
@@ -124,7 +124,7 @@ class ContainerSite:
     def driver(self, node_id: str, machine: Machine) -> Driver:
         owned = machine.resources
         return ContainerNode(
-            ContainerPlace(self._engine().address, _name(node_id)),
+            ContainerPlace(self._engine().address, name_of(node_id)),
             container_connection.connect,
             self._root,
             self._server(),
@@ -156,19 +156,19 @@ class ContainerSite:
         """A volume that is there already stays as it is."""
         if home:
             labels = {SERVER: self._server_id, SITE: self._name, HOME: home}
-            engine.call("POST", "/volumes/create", {"Name": _volume(home), "Labels": labels})
+            engine.call("POST", "/volumes/create", {"Name": volume_of(home), "Labels": labels})
 
     def _create(self, engine: Engine, node_id: str, size: Size, home: str) -> None:
-        name = _name(node_id)
+        name = name_of(node_id)
         body = self._body(node_id, size, home)
         try:
             engine.call("POST", "/containers/create", body, name=name)
         except EngineError:
-            if _seen(engine, name) is None:  # else another was faster, or this one in another life
+            if seen_as(engine, name) is None:  # else another, or this one in another life
                 raise
 
     def _body(self, node_id: str, size: Size, home: str) -> dict[str, Any]:
-        homes = [f"{_volume(home)}:{_HOME}"] if home else []
+        homes = [f"{volume_of(home)}:{_HOME}"] if home else []
         host: dict[str, Any] = {
             "NanoCpus": math.ceil(size.cpu * 1e9),
             "Memory": size.memory_bytes,
@@ -193,7 +193,7 @@ class ContainerSite:
             "Cmd": [],
             "Env": [f"WHERRY_CACHE={_CACHE}"],
             "Labels": labels,
-            "Hostname": _name(node_id),
+            "Hostname": name_of(node_id),
             "Healthcheck": {"Test": ["NONE"]},
             "HostConfig": host,
         }
@@ -225,15 +225,15 @@ class ContainerSite:
         return TargetUnavailableError(named, cause="engine")
 
 
-def _name(node_id: str) -> str:
+def name_of(node_id: str) -> str:
     return f"wherry-node-{node_id}"
 
 
-def _volume(home: str) -> str:
+def volume_of(home: str) -> str:
     return f"wherry-home-{home}"
 
 
-def _seen(engine: Engine, name: str) -> dict[str, Any] | None:
+def seen_as(engine: Engine, name: str) -> dict[str, Any] | None:
     try:
         return dict(engine.call("GET", f"/containers/{name}/json"))
     except EngineError as error:
@@ -242,11 +242,11 @@ def _seen(engine: Engine, name: str) -> dict[str, Any] | None:
         raise
 
 
-def _start(engine: Engine, name: str) -> None:
+def start(engine: Engine, name: str) -> None:
     try:
         engine.call("POST", f"/containers/{name}/start")
     except EngineError:
-        seen = _seen(engine, name)
+        seen = seen_as(engine, name)
         if seen is None or not seen["State"]["Running"]:
             raise
 

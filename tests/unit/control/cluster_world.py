@@ -21,6 +21,7 @@ from wherry.store import nodes
 
 T = TypeVar("T")
 TARGET = "w/cpu"
+KIND = {"kind": "cluster"}
 SIZE = Size("small", 2.0, 1 << 30, 0, price_per_hour=3.6)
 
 
@@ -82,6 +83,8 @@ class MemorySite:
 class ClusterWorld(CrashingWorld):
     """``config`` is the cluster's; it is made by the first server."""
 
+    type = "AmlCompute"
+
     def __init__(self, folder: Path, clock: Clock, **config: Any) -> None:
         self.there: dict[str, Machine] = {}
         self.made: dict[str, int] = {}
@@ -99,15 +102,18 @@ class ClusterWorld(CrashingWorld):
         self.driver = CrashingDriver(self.backend, fuse, self._pipe[0])
         if not self._created:
             self.create()
-        cluster = Cluster(self.plane, TARGET, MemorySite(self, fuse), AtOnce())
+        cluster = Cluster(self.plane, TARGET, self.site(fuse), AtOnce())
         self.reconciler = Reconciler(self.plane, TARGET, cluster.driver, cluster)
         if fuse.left:
             assert self._database is not None
             self._fuse_transactions(self._database, fuse)
 
+    def site(self, fuse: Fuse) -> MemorySite:
+        return MemorySite(self, fuse)
+
     def create(self) -> None:
         self._created = True
-        computes.put(self.plane, "w", "cpu", {"type": "AmlCompute", "config": self._config})
+        computes.put(self.plane, "w", "cpu", {"type": self.type, "config": self._config, **KIND})
 
     def another(self, target: str) -> Reconciler:
         """The loop of a second cluster on the same site."""

@@ -195,6 +195,14 @@ class DsvmProvisioningConfiguration(ClusterConfiguration):
 
     type = "VirtualMachine"
 
+    def __init__(self, vm_size: Any, ssh_port: Any, location: Optional[str]) -> None:
+        super().__init__(vm_size, None, 1, 1, 0, location)
+        self.ssh_port = None if ssh_port in (None, "") else _port(ssh_port)
+
+    def _provisioning(self) -> Dict[str, Any]:
+        asked = super()._provisioning()
+        return {**asked, "config": {**asked["config"], "ssh_port": self.ssh_port or 0}}
+
 
 class DsvmCompute(Cluster):
     """A machine that is made from a site and stays until it is deleted.
@@ -202,6 +210,9 @@ class DsvmCompute(Cluster):
     >>> config = DsvmCompute.provisioning_configuration(vm_size="Standard_D2_v2")
     >>> target = DsvmCompute.create(ws, "mydsvm", config)
     >>> target.wait_for_completion(show_output=True)
+
+    Of this machine it is a slot, of a pool of hosts one of them, and at a site of containers one
+    with sshd and a home that stays; ``address``, ``ssh_port`` and ``username`` say where that is.
     """
 
     _called = "DSVM"
@@ -210,8 +221,31 @@ class DsvmCompute(Cluster):
     def provisioning_configuration(
         vm_size: Optional[str] = None, ssh_port: Any = None, location: Optional[str] = None
     ) -> DsvmProvisioningConfiguration:
-        """What a new machine should be. ``location`` names the site that it comes from."""
-        return DsvmProvisioningConfiguration(vm_size, None, 1, 1, 0, location)
+        """What a new machine should be. ``location`` names the site that it comes from.
+
+        ``ssh_port`` is the port of the engine's host at which a container will listen; any that is
+        free without it.
+        """
+        return DsvmProvisioningConfiguration(vm_size, ssh_port, location)
+
+    @property
+    def address(self) -> Optional[str]:
+        """Where its sshd listens; None for a slot of the server's own machine, or before it is
+        made.
+        """
+        return self._node.get("address") if self._node.get("port") else None
+
+    @property
+    def ssh_port(self) -> Optional[int]:
+        return self._node.get("port")
+
+    @property
+    def username(self) -> Optional[str]:
+        return self._node.get("username") or None
+
+    @property
+    def _node(self) -> Dict[str, Any]:
+        return next(iter(self._record.get("nodes") or []), {})
 
     def wait_for_completion(  # type: ignore[override]
         self, show_output: bool = False, is_delete_operation: bool = False

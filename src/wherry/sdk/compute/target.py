@@ -179,6 +179,11 @@ class ComputeTarget:
         return self._record.get("problem")
 
     @property
+    def doing(self) -> Optional[str]:
+        """What is being done to have it ready, such as building an image; None where nothing is."""
+        return self._record.get("doing")
+
+    @property
     def is_attached(self) -> bool:
         """Whether it was there before the workspace knew of it."""
         return self._record.get("kind") == "machine"

@@ -26,8 +26,8 @@ def provisioned(target: Any, show_output: bool, deleting: bool) -> None:
     def made() -> bool:
         state = target.provisioning_state
         if state == "Succeeded" and not target._is_ready():
-            if target.problem:
-                output.scaling(f"Waiting: {target.problem}")
+            if target.problem or target.doing:
+                output.scaling(f"Waiting: {target.problem or target.doing}")
             return False
         return state in _TERMINAL
 
@@ -60,7 +60,8 @@ def cluster(
         wanted = wanted if min_node_count is None else int(min_node_count)
         ready = target._ready_nodes()
         if ready < wanted:
-            why = f" ({target.problem})" if target.problem else ""
+            told = target.problem or target.doing
+            why = f" ({told})" if told else ""
             output.scaling(
                 f"Waiting for cluster to scale. {ready} out of {wanted} nodes ready.{why}"
             )

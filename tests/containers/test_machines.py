@@ -1,0 +1,245 @@
+"""Machines that are made: containers with sshd and a home that stays, by a real server."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from tests import sshd
+from tests.homes import Home, wait_until
+from tests.podman import BASE, Podman
+from wherry import Experiment, Run, RunConfiguration, ScriptRunConfig, Workspace
+from wherry.compute import ComputeTarget, ComputeTargetException, DsvmCompute
+from wherry.core.errors import ConflictError, NotFoundError, UserErrorException
+from wherry.core.ids import new_uuid
+
+from .relay import relaying
+
+PATH = "/workspaces/w/computes"
+NOTE = "import os\nopen(os.path.expanduser('~/note'), 'a').write('x')\n"
+READ = "import os\nprint('note', open(os.path.expanduser('~/note')).read())\n"
+SLEEP = "import time\nprint('begun', flush=True)\ntime.sleep(600)\n"
+
+
+@pytest.fixture
+def boxes(home: Home, podman: Podman) -> Iterator[Workspace]:
+    if sshd.missing():
+        pytest.skip(sshd.missing())
+    put_site(podman)
+    workspace = Workspace.create("w", exist_ok=True)
+    yield workspace
+    for each in workspace._client.get(PATH)["items"]:
+        with suppress(NotFoundError, UserErrorException, ConflictError):  # leaving, or this machine
+            workspace._client.delete(f"{PATH}/{each['name']}?cancel=true")
+    wait_until(lambda: left(podman) == ([], []))  # while there is a server that removes them
+
+
+def put_site(podman: Podman, **options: Any) -> None:
+    config = {"engine": podman.host, "image": BASE, "network": "host", "cores": 2, **options}
+    config.setdefault("memory", "2GiB")
+    body = {"kind": "container", "config": config}
+    Workspace.create("w", exist_ok=True)._client.request("PUT", "/sites/boxes", json=body)
+
+
+def left(podman: Podman) -> tuple[list[str], list[str]]:
+    """Containers, and homes."""
+    volumes = podman("volume", "ls", "--format", "{{.Name}}").split()
+    return (
+        podman("ps", "--all", "--format", "{{.Names}}").split(),
+        [each for each in volumes if each.startswith("wherry-home-")],
+    )
+
+
+def machine(workspace: Workspace, name: str = "mydsvm", **options: Any) -> DsvmCompute:
+    config = DsvmCompute.provisioning_configuration(location="boxes", **options)
+    made = ComputeTarget.create(workspace, name, config)
+    assert isinstance(made, DsvmCompute)
+    return made
+
+
+def ran(home: Home, text: str, target: str = "mydsvm") -> Run:
+    run = home.submit(text, compute_target=target)
+    run.wait_for_completion(raise_on_error=False)
+    assert run.get_status() == "Completed", run.get_details()
+    return run
+
+
+def log_of(home: Home, run: Run) -> str:
+    run.download_file("user_logs/std_log.txt", str(home.folder / "log"))
+    return (home.folder / "log").read_text()
+
+
+def found_or_made(ws: Workspace, compute_target_name: str) -> ComputeTarget:
+    """As Azure's documentation has it, with a site in the place of a region."""
+    try:
+        dsvm_compute: ComputeTarget = DsvmCompute(workspace=ws, name=compute_target_name)
+        print("found existing:", dsvm_compute.name)
+    except ComputeTargetException:
+        print("creating new.")
+        dsvm_config = DsvmCompute.provisioning_configuration(
+            vm_size="Standard_D2_v2", location="boxes"
+        )
+        dsvm_compute = DsvmCompute.create(
+            ws, name=compute_target_name, provisioning_configuration=dsvm_config
+        )
+        dsvm_compute.wait_for_completion(show_output=True)
+    return dsvm_compute
+
+
+def test_a_machine_is_made_used_and_deleted(
+    home: Home, boxes: Workspace, podman: Podman, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found_or_made(boxes, "mydsvm")
+    told = capsys.readouterr().out
+    assert told.startswith("creating new.\nSucceeded\n"), told
+    assert told.endswith('Provisioning operation finished, operation "Succeeded"\n')
+    dsvm_compute = found_or_made(boxes, "mydsvm")
+    assert capsys.readouterr().out == "found existing: mydsvm\n"
+    assert (dsvm_compute.type, dsvm_compute.provisioning_state) == ("VirtualMachine", "Succeeded")
+    assert isinstance(dsvm_compute, DsvmCompute)
+    assert (dsvm_compute.address, dsvm_compute.username) == ("127.0.0.1", "root")
+    run_config = RunConfiguration(framework="python")
+    run_config.target = "mydsvm"
+    run_config.prepare_environment = True
+    home.script(NOTE)
+    src = ScriptRunConfig(str(home.source), script="train.py", run_config=run_config)
+    run = Experiment(boxes, "seeds").submit(src)
+    assert run.wait_for_completion(show_output=True)["status"] == "Completed"
+    (name,), (volume,) = left(podman)
+    facts = json.loads(podman("inspect", name))[0]
+    assert facts["HostConfig"]["NanoCpus"] == 2_000_000_000
+    assert facts["HostConfig"]["Memory"] == 2 << 30
+    labels = json.loads(podman("volume", "inspect", volume))[0]["Labels"]
+    assert labels["wherry.site"] == "boxes"
+    assert "PRIVATE KEY" not in podman("inspect", name)
+    assert b"PRIVATE KEY" not in (home.home / "wherry.db").read_bytes()
+    dsvm_compute.delete()
+    dsvm_compute.wait_for_completion(show_output=True, is_delete_operation=True)
+    assert left(podman) == ([], [])
+
+
+@pytest.mark.containers
+def test_a_home_outlives_the_container_and_the_engine(
+    home: Home, boxes: Workspace, podman: Podman
+) -> None:
+    made = machine(boxes)
+    made.wait_for_completion()
+    ran(home, NOTE)
+    (name,), homes = left(podman)
+    key = made._node["host_key"]
+    podman("kill", name)  # as when the engine's machine is restarted
+    ran(home, NOTE)
+    podman("rm", "--force", "--time", "0", name)  # behind our back
+    ran(home, NOTE)
+    made.stop()
+    wait_until(lambda: left(podman)[0] == [])
+    assert left(podman)[1] == homes
+    made.start()
+    assert "note xxx" in log_of(home, ran(home, READ))
+    made.refresh_state()
+    assert made._node["host_key"] == key
+    assert left(podman)[1] == homes
+
+
+@pytest.mark.containers
+def test_a_run_that_its_machine_stopped_under_is_told_with_what_it_printed(
+    home: Home, boxes: Workspace, podman: Podman
+) -> None:
+    machine(boxes).wait_for_completion()
+    run = home.submit(SLEEP, compute_target="mydsvm")
+    wait_until(lambda: run.get_status() == "Running")
+    podman("kill", left(podman)[0][0])
+    run.wait_for_completion(raise_on_error=False)
+    assert run.get_status() == "Failed"
+    assert "begun" in log_of(home, run)
+    ran(home, NOTE)
+
+
+STEPS = {
+    "made": ["POST /volumes/create", "POST /build", "POST /containers/create", "PUT /containers",
+             "/start"],
+    "deleted": ["DELETE /containers", "DELETE /volumes"],
+}  # fmt: skip
+
+
+@pytest.mark.containers
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", STEPS["made"] + STEPS["deleted"])
+def test_a_server_that_is_killed_while_a_machine_is_made_or_deleted_leaks_nothing(
+    home: Home, boxes: Workspace, podman: Podman, step: str, when: str
+) -> None:
+    killed = threading.Event()
+
+    def die(line: str, moment: str) -> None:
+        if step in line and moment == when and not killed.is_set():
+            killed.set()
+            home.kill_server()
+
+    with relaying(home.folder / "engine.sock", podman.host, die) as engine:
+        image = f"localhost/wherry-test-{new_uuid()[:8]}"  # so that it is built
+        podman("tag", BASE, image)
+        put_site(podman, engine=engine, image=image)
+        made = machine(boxes)
+        made.wait_for_completion()  # by another server, where the first was killed
+        assert [len(each) for each in left(podman)] == [1, 1]
+        ran(home, NOTE)
+        made.delete()
+        made.wait_for_completion(is_delete_operation=True)
+        assert left(podman) == ([], [])
+    assert killed.is_set() or step == "POST /build"  # once it is built, for all tests
+
+
+@pytest.mark.containers
+def test_an_engine_that_goes_and_comes_back(home: Home, boxes: Workspace, podman: Podman) -> None:
+    engine = home.folder / "engine.sock"
+    engine.symlink_to(podman.socket)
+    put_site(podman, engine=f"unix://{engine}")
+    made = machine(boxes)
+    made.wait_for_completion()
+    engine.unlink()
+    podman("kill", left(podman)[0][0])
+    run = home.submit(NOTE, compute_target="mydsvm")
+    wait_until(lambda: made.get_status() and made.problem)
+    assert "does not answer" in str(made.problem)
+    engine.symlink_to(podman.socket)
+    run.wait_for_completion()
+    assert run.get_status() == "Completed"
+
+
+@pytest.mark.containers
+def test_an_image_that_is_not_there_is_told(home: Home, boxes: Workspace, podman: Podman) -> None:
+    put_site(podman, image="localhost/nowhere:latest")
+    with pytest.raises(ComputeTargetException, match=r"nowhere:latest.*cannot be pulled"):
+        machine(boxes).wait_for_completion()
+
+
+@pytest.mark.containers
+def test_an_image_that_nothing_can_be_installed_in_is_told(
+    home: Home, boxes: Workspace, podman: Podman
+) -> None:
+    remove = "FROM " + BASE + '\nRUN ["/usr/bin/rm", "/usr/sbin/sshd"]\n'
+    words = ["build", "--network", "host", "--tag", "localhost/bare:latest", "-"]
+    podman(*words, data=remove.encode())
+    put_site(podman, image="localhost/bare:latest")
+    with pytest.raises(ComputeTargetException, match="no sshd, or no python3, and no package man"):
+        machine(boxes).wait_for_completion()
+
+
+@pytest.mark.containers
+def test_a_port_that_is_taken(home: Home, boxes: Workspace, podman: Podman) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        made = machine(boxes, ssh_port=port)
+        wait_until(lambda: made.get_status() and made.problem)
+        assert f"port {port} of the engine's host is taken" in str(made.problem)
+        assert left(podman)[0] == []
+    made.wait_for_completion()
+    assert made.ssh_port == port
