@@ -39,6 +39,8 @@ NUMBERS: dict[str, object] = {
     "time for the rest of a body that is not wanted": limits.LINGER_S,
     "time between requests": limits.IDLE_S,
     "bodies in memory, all together": limits.MAX_HELD_BYTES,
+    "requests and websockets to compute instances, at once": limits.MAX_PROXIED,
+    "time for a compute instance to begin its answer": limits.ANSWER_S,
     "JSON body (`max_body_bytes`)": DEFAULTS.max_body_bytes,
     "file, and all files of one batch (`max_file_bytes`)": DEFAULTS.max_file_bytes,
     "piece of a log": files.MAX_LOG_PIECE,

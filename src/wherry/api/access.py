@@ -16,6 +16,7 @@ class Who(Enum):
     TOKEN = "the owner; any run or compute instance"
     OWNER = "the owner"
     INSTANCE = "the owner; a compute instance of the workspace"
+    VISITOR = "whom it was opened for; the owner; a compute instance of the workspace"
     WORKSPACE = "the owner; a run or compute instance of the workspace"
     PARENT = "the owner; a compute instance of the workspace; a run of it, for runs below itself"
     SNAPSHOT = "the owner; a compute instance of its workspace; a run that uses the snapshot"
@@ -74,6 +75,7 @@ _UNDER_PREFIX = {
     f"POST {_COMPUTE}/restart": Who.INSTANCE,
     f"POST {_COMPUTE}/evict": Who.INSTANCE,
     f"POST {_COMPUTE}/certificate": Who.INSTANCE,
+    f"POST {_COMPUTE}/open": Who.INSTANCE,
     f"GET {_WORKSPACE}/costs": Who.INSTANCE,
     f"POST {_WORKSPACE}/snapshots": Who.WORKSPACE,
     "POST /blobs": Who.TOKEN,
@@ -116,6 +118,7 @@ ENDPOINTS: dict[str, Who] = {
     "GET /": Who.ANYONE,
     "GET /view/": Who.ANYONE,
     "GET /view/{name}": Who.ANYONE,
+    "* /instances/{workspace}/{name}/{path}": Who.VISITOR,  # not a route: see ``Instances``
 }
 
 

@@ -27,6 +27,7 @@ from . import (
     description,
     environments,
     files,
+    instances,
     limits,
     problems,
     runs,
@@ -41,7 +42,9 @@ from . import (
 from .deps import too_large
 from .held import Held, Share
 from .hosts import Hosts
+from .instances import Instances
 from .lane import Lane
+from .names import Names
 from .stamp import stamp
 
 _UPLOADS = 100
@@ -73,21 +76,23 @@ def create_app(plane: Plane, *, reconcile: bool = True) -> FastAPI:
     )
     app.state.plane = plane
     app.state.known_tokens = {}
+    app.state.names = Names(plane.settings.host, plane.settings.instances_host)
     app.state.held = Held(limits.MAX_HELD_BYTES)
     app.state.uploads = CapacityLimiter(_UPLOADS)
     app.state.stopping = threading.Event()
     problems.install(app)
     for module in (server, sites, workspaces, computes, environments, wheels, runs):
         app.include_router(module.router)
-    for module in (files, snapshots, tracking):
+    for module in (files, instances, snapshots, tracking):
         app.include_router(module.router)
     app.include_router(server.open_router)
     app.include_router(view.router)
     description.install(app)
     app.add_middleware(Lane, routes=app)
+    app.add_middleware(Instances, routes=app, names=app.state.names)
     app.add_middleware(
         Edge,
-        hosts=Hosts(plane.settings.host, plane.settings.allowed_hosts),
+        hosts=Hosts(plane.settings.host, _names(plane)),
         max_body_bytes=plane.settings.max_body_bytes,
         server_id=plane.server_id,
         held=app.state.held,
@@ -131,7 +136,7 @@ class Edge:
             error = UserErrorException("the address contains a NUL")
             await problems.respond(error)(scope, receive, send)
             return
-        if not any(part in scope["path"] for part in _STREAMED):
+        if not _is_streamed(scope["path"]):
             length = headers.get(b"content-length", b"")
             if length.isdigit() and int(length) > self._max_body_bytes:
                 await problems.respond(too_large(self._max_body_bytes))(scope, receive, send)
@@ -158,6 +163,16 @@ class Edge:
             await send(message)
 
         return stamped
+
+
+def _names(plane: Plane) -> str:
+    """Those that the server has beside the address it listens on."""
+    for_instances = plane.settings.instances_host.partition(":")[0]
+    return f"{plane.settings.allowed_hosts},{for_instances}"
+
+
+def _is_streamed(path: str) -> bool:
+    return path.startswith("/instances/") or any(part in path for part in _STREAMED)
 
 
 def _wrong_host(host: str) -> WrongHostError:

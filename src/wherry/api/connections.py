@@ -24,6 +24,7 @@ from wherry.core.errors import (
 )
 
 from . import limits, problems
+from .raw import Raw
 from .stamp import Headers, stamp
 
 _HEAD, _BODY, _READER, _REST, _END = "head", "body", "reader", "rest", "end"
@@ -58,6 +59,7 @@ class Connection(HttpToolsProtocol):
         self._awaited: str | None = None
         self._waited = 0
         self._progress = 0
+        self._raw: Raw | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         most = limits.connections()
@@ -70,12 +72,17 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        if self._raw is not None:
+            self._raw.end()
         if self._running is not None:  # not ``cycle`` where requests were sent in a row
             self._running.disconnected = not self._running.response_complete
             self._running.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
+            return
+        if self._raw is not None:
+            self._raw.feed(data)
             return
         self._head_bytes += len(data)
         super().data_received(data)
@@ -93,6 +100,7 @@ class Connection(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
+        cycle.scope["switch"] = partial(self._switch, cycle)  # type: ignore[typeddict-unknown-key]
         super()._start_asgi_task(cycle, app)
 
     def on_body(self, body: bytes) -> None:
@@ -114,6 +122,16 @@ class Connection(HttpToolsProtocol):
     def _unsupported_upgrade_warning(self) -> None:
         """The request is answered as if it had not asked for an upgrade."""
 
+    def _switch(self, cycle: RequestResponseCycle, head: bytes) -> Raw:
+        """Answer with this head; the rest is another protocol, and the endpoint's to speak."""
+        if self._refused or self.transport.is_closing():
+            raise BrokenPipeError("the client is gone")
+        cycle.response_started = cycle.response_complete = True
+        self._raw = Raw(self.transport, self.flow)
+        self.flow.resume_reading()
+        self.transport.write(head)
+        return self._raw
+
     def check(self) -> None:
         """One second has passed."""
         awaited, progress = self._state()
@@ -134,6 +152,8 @@ class Connection(HttpToolsProtocol):
             return _END, 0
         if self.flow.write_paused:
             return _READER, self.transport.get_write_buffer_size()
+        if self._raw is not None:
+            return None, 0
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is None or (cycle.response_complete and not cycle.more_body):
             return (_HEAD if self.timeout_keep_alive_task is None else None), 0

@@ -62,7 +62,7 @@ def _plainly_allowed(who: Who, caller: Caller, request: Request) -> bool:
         if caller.attempt_id != attempt_id or wanted.get("run_id", caller.run_id) != caller.run_id:
             raise ForbiddenError("only the attempt itself may do this")
         return True
-    if who in (Who.OWNER, Who.INSTANCE):
+    if who in (Who.OWNER, Who.INSTANCE, Who.VISITOR):
         raise ForbiddenError("the token of a run does not allow this")
     return who is Who.TOKEN or (who is Who.RUN and wanted["run_id"] == caller.run_id)
 

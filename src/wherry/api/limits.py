@@ -18,12 +18,28 @@ IDLE_S = 75  # between requests
 
 MAX_HELD_BYTES = 256 << 20  # of all bodies that are being received, in memory
 
+MAX_PROXIED = 500  # requests and websockets to compute instances, at once
+ANSWER_S = 300  # for one of them to begin its answer
+
 _OTHER_FILES = 300
+_FILES_OF_PROXIED = 2  # behind the client's own, on the way through an agent
 
 
 def connections() -> int:
-    """As many as there may be, leaving room for files and the database."""
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if files == resource.RLIM_INFINITY:
+    """As many as there may be, leaving room for files, the database and what is passed on."""
+    files = _files()
+    if files is None:
         return MAX_CONNECTIONS
-    return max(20, min(MAX_CONNECTIONS, files - _OTHER_FILES))
+    room = files - _OTHER_FILES - _FILES_OF_PROXIED * proxied()
+    return max(20, min(MAX_CONNECTIONS, room))
+
+
+def proxied() -> int:
+    files = _files()
+    return MAX_PROXIED if files is None else max(10, min(MAX_PROXIED, (files - _OTHER_FILES) // 8))
+
+
+def _files() -> int | None:
+    """How many the system lets this process open, if it says so."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if files == resource.RLIM_INFINITY else files

@@ -37,6 +37,13 @@ SETTINGS: Tuple[Setting, ...] = (
     Setting("port", "WHERRY_PORT", "port", 0, "its port; 0: the last one, or any that is free"),
     Setting("allowed_hosts", "WHERRY_ALLOWED_HOSTS", "text", "", "more names of it, with commas"),
     Setting(
+        "instances_host",
+        "WHERRY_INSTANCES_HOST",
+        "text",
+        "",
+        "its name for notebooks alone, with the port, where it is reached over the network",
+    ),
+    Setting(
         "database_url", "WHERRY_DATABASE_URL", "text", "", "PostgreSQL; empty: SQLite in the home"
     ),
     Setting("log_level", "WHERRY_LOG_LEVEL", "level", "info", "how much the server writes"),
@@ -86,6 +93,7 @@ class Settings:
     host: str
     port: int
     allowed_hosts: str
+    instances_host: str
     database_url: str
     log_level: str
     local_cpus: Optional[float]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
 
-from wherry.core.errors import NotFoundError
+from wherry.core.errors import NotFoundError, WrongHostError
 
+from ..forwarding import scheme_of
 from ..guard import guarded_router
 
 router = guarded_router("view", prefix="", include_in_schema=False)
@@ -30,17 +32,25 @@ async def root() -> RedirectResponse:
 
 
 @router.get("/view/")
-async def index() -> Response:
+async def index(request: Request) -> Response:
+    """Never under the name that notebooks have."""
+    names, host = request.app.state.names, request.headers.get("host", "")
+    if names.is_for_instances_alone(host):
+        raise WrongHostError(f"{host} is for notebooks alone: the page has another name")
+    elsewhere = names.for_view(host)
+    if elsewhere is not None:
+        return RedirectResponse(f"{scheme_of(request.scope)}://{elsewhere}/view/")
     return _send("index.html")
 
 
 @router.get("/view/{name}")
-async def file(name: str) -> Response:
-    return _send(name)
+async def file(name: str, request: Request) -> Response:
+    return await index(request) if name == "index.html" else _send(name)
 
 
 def _send(name: str) -> Response:
     if name not in _FILES:
         raise NotFoundError(f"there is nothing at /view/{name}")
     headers = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-cache"}
+    headers["Referrer-Policy"] = "no-referrer"
     return Response((_FOLDER / name).read_bytes(), media_type=_FILES[name], headers=headers)
