@@ -14,6 +14,7 @@ from wherry.drivers.sites import Machine, Site
 from wherry.store import computes, nodes, sites
 
 from . import homes
+from .admission import Admission
 from .cluster_admission import ClusterAdmission
 from .plane import Plane
 from .scaling import Scaling
@@ -35,7 +36,8 @@ class Cluster:
         self.scaling = Scaling(
             plane, target, self.site, self._driver_of, self._forget, workers or Workers(), turns
         )
-        self.admission = ClusterAdmission(plane, target, lambda: self.scaling.room, turns)
+        scaling = self.scaling
+        self.admission: Admission = ClusterAdmission(plane, target, lambda: scaling.room, turns)
         self.driver = self._fleet()
 
     def site(self) -> Site:

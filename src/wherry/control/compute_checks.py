@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from wherry.core.compute_configs import CONTAINER, site_name
+from wherry.core.compute_configs import CONTAINER, cluster_of, site_name
 from wherry.core.errors import WherryError
 from wherry.core.resources import Resources
 from wherry.core.specs import RunSpec
@@ -20,7 +20,7 @@ from .site_opening import open_site
 
 def refusal(plane: Plane, row: Row[Any], spec: RunSpec) -> str | None:
     """One sentence that says why not, or None."""
-    most = row.config["max_nodes"]
+    most = cluster_of(row.kind, row.config).max_nodes
     if spec.node_count > most:
         return (
             f"it asks for {spec.node_count} nodes, and the cluster has at most {most}: "

@@ -8,7 +8,14 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from wherry.core.compute_configs import CLUSTER, CONTAINER, is_region, site_name
+from wherry.core.compute_configs import (
+    CONTAINER,
+    INSTANCE,
+    LOCATED,
+    cluster_of,
+    is_region,
+    site_name,
+)
 from wherry.core.errors import TargetUnavailableError, WherryError
 from wherry.core.placement import Used, free_of
 from wherry.core.records import iso
@@ -18,6 +25,7 @@ from wherry.core.vm_sizes import nearest
 from wherry.drivers.base import Health
 from wherry.store import attempts, nodes, queues, sites
 
+from . import instance_records
 from .crowding import beyond, crowded
 from .plane import Plane
 from .site_opening import open_site
@@ -32,7 +40,7 @@ def record(plane: Plane, connection: Connection, row: Row[Any]) -> dict[str, Any
     active = attempts.active(connection, row.target)
     begun = {attempt.node_id: attempt.created_at for attempt in reversed(active)}
     shown = [_node(node, busy.get(node.id), begun.get(node.id)) for node in present]
-    located = row.kind == CLUSTER
+    located = row.kind in LOCATED
     if not located:
         shown = _nodes_of(plane.machines.get(row.target), active, iso(row.created_at), row.config)
     size, told = _offer(plane, connection, row) if located else ("", [])
@@ -49,6 +57,7 @@ def record(plane: Plane, connection: Connection, row: Row[Any]) -> dict[str, Any
         "created_at": iso(row.created_at),
         "modified_at": iso(row.modified_at),
         "state": "Stopped" if row.stopped_at is not None else "Running",
+        **_of_instance(plane, connection, row),
         "problem": problem(plane, connection, row, present),
         "doing": doing(plane, present),
         "notices": told,
@@ -59,6 +68,13 @@ def record(plane: Plane, connection: Connection, row: Row[Any]) -> dict[str, Any
         "active": len(active),
         "waiting": _waiting(connection, row.target),
     }
+
+
+def _of_instance(plane: Plane, connection: Connection, row: Row[Any]) -> dict[str, Any]:
+    if row.kind != INSTANCE:
+        return {}
+    found = instance_records.record(plane, connection, row)
+    return {"state": found["state"], "instance": found}
 
 
 def _waiting(connection: Connection, target: str) -> int:
@@ -101,7 +117,7 @@ def failures(row: Row[Any]) -> list[str]:
 
 
 def _too_few(plane: Plane, connection: Connection, row: Row[Any], count: int) -> str | None:
-    wanted = row.config["min_nodes"] if row.kind == CLUSTER else 0
+    wanted = cluster_of(row.kind, row.config).min_nodes if row.kind in LOCATED else 0
     resting = row.stopped_at is not None or row.deleting_at is not None
     if resting or count >= wanted or plane.rooms.get(row.target) != 0:
         return None
@@ -139,7 +155,7 @@ def _status(
     for node in shown:
         counts[node["state"]] += 1
     moving = counts[nodes.PREPARING] + counts[nodes.LEAVING]
-    config = row.config
+    config = cluster_of(row.kind, row.config)
     return {
         "current_node_count": len(shown),
         "target_node_count": len(shown) - counts[nodes.LEAVING],
@@ -154,12 +170,12 @@ def _status(
             if node.state == nodes.UNUSABLE
         ],
         "scale_settings": {
-            "min_nodes": config["min_nodes"],
-            "max_nodes": config["max_nodes"],
-            "idle_seconds": config["idle_seconds"],
+            "min_nodes": config.min_nodes,
+            "max_nodes": config.max_nodes,
+            "idle_seconds": config.idle_seconds,
         },
-        "vm_size": config["vm_size"],
-        "vm_priority": config["vm_priority"],
+        "vm_size": config.vm_size,
+        "vm_priority": config.vm_priority,
     }
 
 

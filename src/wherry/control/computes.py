@@ -9,7 +9,8 @@ from sqlalchemy import Connection, Row
 from sqlalchemy.exc import IntegrityError
 
 from wherry.core.compute_configs import (
-    CLUSTER,
+    INSTANCE,
+    LOCATED,
     MACHINE,
     kind_of,
     parse_compute,
@@ -26,14 +27,16 @@ from wherry.core.ids import new_uuid
 from wherry.core.lifecycle import CANCEL_REQUESTED, TERMINAL, Status
 from wherry.core.nearest import listed, suggest
 from wherry.core.records import Page, Workspace
+from wherry.core.sessions import SESSION
 from wherry.core.targets import CONTAINER_INSTANCE, LOCAL, check_compute_name, key
 from wherry.core.vm_sizes import nearest
-from wherry.store import computes, homes, nodes, workspaces
+from wherry.store import computes, homes, instances, nodes, workspaces
 from wherry.store.listing import Filter
 
-from . import compute_records, machines, runs, sites
+from . import compute_records, machines, runs, sessions, sites
 from .compute_secrets import opened, readable, sealed
 from .machines import CREATING, FAILED, SUCCEEDED
+from .operations import BY_USER, operate, operation
 from .plane import Plane
 from .site_opening import open_site
 
@@ -95,7 +98,7 @@ def put(
     try:
         with plane.write() as connection:
             workspace = workspaces.get(connection, workspace_name)
-            if kind == CLUSTER:
+            if kind in LOCATED:
                 _site(connection, config, lock=True)  # it cannot go before this is written
             known = computes.find(connection, key(workspace.name, name), lock=True)
             if known is not None and known.provisioning_state == FAILED:
@@ -105,6 +108,7 @@ def put(
                 _same(plane, known, made, secrets)
             else:
                 computes.add(connection, _row(plane, workspace, name, made, secrets))
+                _add_instance(plane, connection, kind, key(workspace.name, name))
     except IntegrityError:
         raise ConflictError(f"compute target {name!r} was made just now; send it again") from None
     plane.computes_changed()
@@ -133,7 +137,10 @@ def change(
         if row.kind == MACHINE and (changes.get("secrets") or config != row.config):
             changes.update(provisioning_state=CREATING, provisioning_errors=[])
         computes.change(connection, row.target, changes)
+        if row.kind == INSTANCE:  # what was due before is not due by schedules that are new
+            instances.change(connection, row.target, {"scheduled_at": plane.now()})
     plane.computes_changed()
+    plane.hint(row.target)
     return show(plane, workspace_name, name)
 
 
@@ -158,11 +165,14 @@ def act(plane: Plane, workspace_name: str, name: str, action: str) -> dict[str, 
             raise ConflictError(
                 f"{name!r} is a machine of its own: it is not started or stopped from here"
             )
-        if action == "restart":
-            _replace_idle(connection, row, now)
-        stopped_at = (row.stopped_at or now) if action == "stop" else None
-        changes = {"stopped_at": stopped_at, "modified_at": now}
-        computes.change(connection, row.target, changes)
+        if row.kind == INSTANCE:
+            operate(plane, connection, row, action)
+        else:
+            if action == "restart":
+                _replace_idle(connection, row, now)
+            stopped_at = (row.stopped_at or now) if action == "stop" else None
+            changes = {"stopped_at": stopped_at, "modified_at": now}
+            computes.change(connection, row.target, changes)
     plane.hint(row.target)
     return show(plane, workspace_name, name)
 
@@ -172,7 +182,8 @@ def remove(plane: Plane, workspace_name: str, name: str, *, cancel: bool) -> boo
     with plane.write() as connection:
         workspace = workspaces.get(connection, workspace_name)
         row = _owned(connection, workspace, name)
-        active = computes.active_runs(connection, row.target, 10_000)
+        every = computes.active_runs(connection, row.target, 10_000)
+        active = [each for each in every if each.type != SESSION]
         if active and not cancel and row.deleting_at is None:
             ids = [each.id for each in active]
             more = f" and {len(ids) - _LISTED} more" if len(ids) > _LISTED else ""
@@ -185,7 +196,7 @@ def remove(plane: Plane, workspace_name: str, name: str, *, cancel: bool) -> boo
         now = plane.now()
         changes = {"provisioning_state": DELETING, "deleting_at": row.deleting_at or now}
         computes.change(connection, row.target, {**changes, "modified_at": now})
-    for run in active:
+    for run in every:
         runs.cancel(plane, run.id)
     gone = finish_removal(plane, row.target)
     plane.computes_changed()
@@ -208,7 +219,10 @@ def finish_removal(plane: Plane, target: str) -> bool:
         )
         if waits:
             return False
+    sessions.forget_old(plane, target, 0)
+    with plane.write() as connection:
         nodes.forget_target(connection, target)
+        instances.remove(connection, target)
         computes.remove(connection, target)
     plane.computes_changed()
     return True
@@ -312,7 +326,7 @@ def _as_asked(row: Row[Any], config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_site(plane: Plane, kind: str, config: Mapping[str, Any]) -> None:
     """Refuse a place or a size that there is not."""
-    if kind != CLUSTER:
+    if kind not in LOCATED:
         return
     with plane.database.read() as connection:
         name = _site(connection, config)
@@ -337,11 +351,17 @@ def _site(connection: Connection, config: Mapping[str, Any], *, lock: bool = Fal
 
 def _check_fixed(row: Row[Any], config: Mapping[str, Any]) -> None:
     for name in ("vm_size", "vm_priority", "location", "ssh_port"):
-        if row.kind == CLUSTER and row.config.get(name, 0) != config[name]:
+        if row.kind in LOCATED and row.config.get(name, 0) != config.get(name, 0):
             raise ConflictError(
                 f"{name} of compute target {row.name!r} cannot be changed",
                 hint="delete it, and create it anew",
             )
+
+
+def _add_instance(plane: Plane, connection: Connection, kind: str, target: str) -> None:
+    if kind == INSTANCE:
+        now = plane.now()
+        instances.add(connection, target, now, operation("Create", BY_USER, now))
 
 
 def _owned(connection: Connection, workspace: Workspace, name: str) -> Row[Any]:

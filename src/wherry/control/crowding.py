@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from wherry.core.compute_configs import SSH, site_name
+from wherry.core.compute_configs import SSH, cluster_of, site_name
 from wherry.core.targets import LOCAL, name_of, workspace_of
 from wherry.core.vm_sizes import Size
 from wherry.drivers.sites import Site
@@ -28,7 +28,8 @@ def crowded(connection: Connection, row: Row[Any]) -> str:
 
 def beyond(connection: Connection, row: Row[Any], site: Site, size: Size) -> str:
     """A notice where a cluster may have more nodes than its site could ever give."""
-    name, most = site_name(row.config["location"]), row.config["max_nodes"]
+    name = site_name(row.config["location"])
+    most = cluster_of(row.kind, row.config).max_nodes
     if name == LOCAL:
         whole = max(each.cpu for each in site.sizes())
         room = int(whole // size.cpu) if size.cpu else most

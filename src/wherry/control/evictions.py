@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from wherry.core.compute_configs import CLUSTER, LOW_PRIORITY, site_name
+from wherry.core.compute_configs import may_be_taken, site_name
 from wherry.core.errors import ConflictError, NotFoundError
 from wherry.core.gang import PREEMPTED
 from wherry.core.nodes import NodeState
@@ -24,7 +24,7 @@ def evict(plane: Plane, workspace_name: str, name: str, node_id: str | None) -> 
     """As a cloud would do it, to see what becomes of the run."""
     with plane.write() as connection:
         row = get(connection, workspaces.get(connection, workspace_name), name, lock=True)
-        if row.kind != CLUSTER or row.config["vm_priority"] != LOW_PRIORITY:
+        if not may_be_taken(row.config):
             raise ConflictError(
                 f"nodes of compute target {name!r} are dedicated: nobody takes them away",
                 hint="create a cluster with vm_priority='lowpriority'",
@@ -59,11 +59,7 @@ def make_room(
 
 
 def _gives(row: Row[Any], site: str) -> bool:
-    return bool(
-        row.kind == CLUSTER
-        and row.config["vm_priority"] == LOW_PRIORITY
-        and site_name(row.config["location"]) == site
-    )
+    return bool(may_be_taken(row.config) and site_name(row.config["location"]) == site)
 
 
 def _named(connection: Connection, row: Row[Any], node_id: str) -> Row[Any]:

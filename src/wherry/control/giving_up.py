@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from wherry.core.compute_configs import CLUSTER, MACHINE
+from wherry.core.compute_configs import LOCATED, MACHINE
 from wherry.core.errors import ConflictError, NotFoundError, TargetUnavailableError
 from wherry.core.gang import GIVEN_UP
 from wherry.core.targets import LOCAL
@@ -95,7 +95,7 @@ def _give_up_machine(plane: Plane, row: Row[Any], who: str) -> None:
 
 def _node(connection: Connection, row: Row[Any], node_id: str) -> Row[Any]:
     """One that is another machine, and could be lost."""
-    if row.kind != CLUSTER:
+    if row.kind not in LOCATED:
         raise ConflictError(
             f"compute target {row.name!r} is one machine: it is given up as a whole",
             hint=f"wherry compute detach {row.name} --force",

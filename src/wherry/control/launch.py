@@ -6,6 +6,7 @@ import json
 import sys
 from base64 import b64encode
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,9 +14,11 @@ from typing import Any
 from wherry.core.errors import LaunchRefusedError, WherryError
 from wherry.core.manifest import Manifest
 from wherry.core.placement import Placement
+from wherry.core.sessions import SESSION
 from wherry.core.sizes import parse_bytes
 from wherry.core.specs import RunSpec
 from wherry.drivers.base import Launch, Reach, Remote
+from wherry.store import nodes
 
 from . import attempt_tokens, bundle, container_instances, sealing, snapshots
 from .compute_checks import misfit
@@ -37,6 +40,8 @@ def build(plane: Plane, run: Any, attempt_id: str, place: Placement) -> Launch:
         "attempt": number_of(run),
         "ranks": ranks(plane, run, spec, place),
     }
+    if run.type == SESSION:
+        place = _with_all_gpus(plane, place)
     return describe(plane, spec, run.id, attempt_id, place, names, reach, given)
 
 
@@ -156,6 +161,13 @@ def _grace_s(plane: Plane, place: Placement) -> float:
     """A node may be wanted for another run, which leaves more time than a cancel."""
     asked = plane.settings.cancel_grace_s
     return max(asked, PREEMPTION_GRACE_S) if place.node else asked
+
+
+def _with_all_gpus(plane: Plane, place: Placement) -> Placement:
+    """A session holds none of its node, and may use what is there."""
+    with plane.database.read() as connection:
+        node = nodes.find(connection, place.node)
+    return replace(place, gpus=tuple(node.gpus)) if node is not None else place
 
 
 def _devices(place: Placement) -> dict[str, str]:

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from wherry.core.autoscale import TRIES, Actions, backoff_s
-from wherry.core.compute_configs import LOW_PRIORITY, site_name
+from wherry.core.compute_configs import may_be_taken, site_name
 from wherry.core.errors import TargetUnavailableError, UserErrorException, WherryError
 from wherry.core.ids import new_uuid
 from wherry.core.resources import Resources
@@ -108,7 +108,7 @@ class Scaling:
 
     def _shortage(self, connection: Connection, row: Row[Any], wanted: Actions) -> int:
         """How many nodes a dedicated cluster would make besides, if only there were room."""
-        if row.config["vm_priority"] == LOW_PRIORITY:
+        if may_be_taken(row.config):
             return 0
         return self._decide(connection, row, unlimited=True).make - wanted.make
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from wherry.core.compute_configs import LOW_PRIORITY, site_name
+from wherry.core.compute_configs import may_be_taken, site_name
 from wherry.core.vm_sizes import Size
 from wherry.drivers.sites import Site
 from wherry.store import nodes, sites
@@ -43,7 +43,7 @@ class SiteRoom:
         ]
         promised += given_to_others(self._plane, row)
         room = self._seen - self._site.taken_by(promised, self.size)
-        if row.config["vm_priority"] == LOW_PRIORITY:
+        if may_be_taken(row.config):
             for site, size, short in list(self._plane.shortages.values()):
                 if site == name:
                     room -= self._site.taken_by([size] * short, self.size)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from wherry.core.compute_configs import CLUSTER
+from wherry.core.compute_configs import LOCATED
 from wherry.core.errors import (
     ComputeTargetException,
     NotFoundError,
@@ -162,7 +162,7 @@ def check(plane: Plane, workspace_name: str, spec: RunSpec, *, dry_run: bool = F
             f"the script {spec.script!r} is not in the snapshot",
             hint="script is a path inside source_directory; an ignore file may leave it out",
         )
-    if row is not None and row.kind == CLUSTER:
+    if row is not None and row.kind in LOCATED:
         refusal = compute_checks.refusal(plane, row, spec)
     else:
         refusal = _refusal(driver, spec)

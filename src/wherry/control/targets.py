@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from wherry.core.compute_configs import CLUSTER
+from wherry.core.compute_configs import CLUSTER, INSTANCE, LOCATED
 from wherry.core.errors import TargetUnavailableError, WherryError
 from wherry.core.placement import Used, free_of
 from wherry.core.resources import Resources
@@ -21,6 +21,7 @@ from wherry.store import attempts, computes
 from . import machines
 from .clusters import Cluster
 from .computes import finish_removal
+from .instances import Instance
 from .lost_machines import LostMachines
 from .machines import CREATING, SUCCEEDED
 from .plane import Plane
@@ -119,7 +120,8 @@ class Targets:
             self._plane.problems[row.target] = error.message
 
     def _add(self, row: Row[Any]) -> None:
-        cluster = Cluster(self._plane, row.target) if row.kind == CLUSTER else None
+        kinds: dict[str, type[Cluster]] = {CLUSTER: Cluster, INSTANCE: Instance}
+        cluster = kinds[row.kind](self._plane, row.target) if row.kind in kinds else None
         driver = cluster.driver if cluster is not None else machines.driver(self._plane, row)
         self._drivers[row.target] = driver
         self._known[row.target] = (row.config, row.secrets)
@@ -132,12 +134,12 @@ class Targets:
         """Whether the machine may be used; one that was not looked at yet is, beside this."""
         if row.provisioning_state == CREATING:
             self._workers.do(row.target, partial(machines.attach, self._plane, row))
-        return bool(row.kind == CLUSTER or row.provisioning_state == SUCCEEDED)
+        return bool(row.kind in LOCATED or row.provisioning_state == SUCCEEDED)
 
     def _is_another(self, row: Row[Any]) -> bool:
         """Whether a machine is reached in another way than its driver knows."""
         known = self._known.get(row.target)
-        return row.kind != CLUSTER and known is not None and known != (row.config, row.secrets)
+        return row.kind not in LOCATED and known is not None and known != (row.config, row.secrets)
 
     def _drop(self, target: str) -> None:
         reconciler = self._reconcilers.pop(target)

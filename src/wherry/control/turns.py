@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from wherry.core.compute_configs import LOW_PRIORITY, site_name
+from wherry.core.compute_configs import may_be_taken, site_name
 from wherry.core.scheduling import Job
 from wherry.core.targets import name_of
 from wherry.core.vm_sizes import Size
@@ -62,7 +62,7 @@ class Turns:
 
     def asked(self, row: Row[Any]) -> list[tuple[str, Claim]]:
         """What other clusters of the site lack and nobody has given yet, the first first."""
-        if row.config["vm_priority"] == LOW_PRIORITY:  # its nodes are taken as they are needed
+        if may_be_taken(row.config):  # its nodes are taken as they are needed
             return []
         site = site_name(row.config["location"])
         others = [

@@ -8,11 +8,14 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from wherry.core.compute_configs import INSTANCE
+from wherry.core.instance_state import STOPPED
 from wherry.core.lifecycle import Status
 from wherry.core.resources import Resources
 from wherry.core.targets import BUILT_IN, LOCAL, name_of, sharing
 from wherry.store import attempts, computes, nodes, queues
 
+from . import instance_records
 from .cluster_queue import ClusterQueue, cluster_queue
 from .compute_records import failures
 from .plane import Plane
@@ -50,6 +53,17 @@ class _Queues:
         if target not in self._computes:
             self._computes[target] = cluster_queue(self._plane, self._connection, target)
         return self._computes[target]
+
+    def of_instance(self, target: str) -> str:
+        """What keeps a compute instance from taking runs; empty for others, and if nothing does."""
+        row = computes.find(self._connection, target)
+        if row is None or row.kind != INSTANCE:
+            return ""
+        state = instance_records.seen(self._connection, row)
+        if any(node.state == nodes.IDLE for node in nodes.present(self._connection, target)):
+            return ""
+        remedy = f": wherry compute start {row.name}" if state == STOPPED else ""
+        return f"compute instance {row.name!r} is {state}{remedy}"
 
     def problem(self, target: str) -> str:
         told = self._plane.problems.get(target)
@@ -92,6 +106,9 @@ def _queued(queues: _Queues, row: Any) -> str:
     cluster = queues.of_cluster(row.target) if row.target not in BUILT_IN else None
     if cluster is not None:
         return cluster.explain(row)
+    instance = queues.of_instance(row.target) if row.target != LOCAL else ""
+    if instance:
+        return instance
     wanted = Resources(row.cpu, row.memory_bytes, row.gpu)
     ahead, held = queues.place(row.target, row.seq)
     order = f"{ahead} run{'' if ahead == 1 else 's'} before it" if ahead else "next in line"

@@ -24,6 +24,7 @@ TYPES: Mapping[str, Sequence[str]] = {
     "AmlCompute": (CLUSTER,),
     "BatchAI": (CLUSTER,),
     VIRTUAL_MACHINE: (MACHINE, CLUSTER),
+    "ComputeInstance": (INSTANCE,),
 }
 DEDICATED, LOW_PRIORITY = "dedicated", "lowpriority"
 DEFAULT_IMAGE = "docker.io/library/python:3.12-slim"
@@ -266,6 +267,11 @@ def parse_compute(type: str, kind: str, fields: Mapping[str, Any]) -> Dict[str, 
             hint="a machine has one: --type virtualmachine, DsvmCompute",
         )
     return config.to_dict()
+
+
+def may_be_taken(config: Mapping[str, Any]) -> bool:
+    """Whether others' need of a node comes before its own."""
+    return config.get("vm_priority") == LOW_PRIORITY
 
 
 def cluster_of(kind: str, config: Mapping[str, Any]) -> ClusterConfig:

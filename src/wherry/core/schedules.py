@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .errors import UserErrorException
@@ -13,6 +13,7 @@ from .triggers import next_due, parse_trigger
 ACTIONS = START, STOP = "start", "stop"
 STATES = ENABLED, DISABLED = "enabled", "disabled"
 MOST = 4
+_SECOND = timedelta(seconds=1)
 _FIELDS = ("action", "state", "trigger")
 
 
@@ -52,6 +53,22 @@ def parse(fields: object) -> Dict[str, Any]:
 def following(schedule: Mapping[str, Any], after: datetime) -> Optional[datetime]:
     """The first time after that one when a checked schedule is due, in UTC. None: never again."""
     return next_due(schedule["trigger"], after) if schedule["state"] == ENABLED else None
+
+
+def last_due(schedule: Mapping[str, Any], since: datetime, now: datetime) -> Optional[datetime]:
+    """The last time when it was due after the one and not after the other, if there was any."""
+    due = following(schedule, since)
+    if due is None or due > now:
+        return None
+    before, after = since, now
+    while after - before > _SECOND:
+        middle = before + (after - before) / 2
+        found = following(schedule, middle)
+        if found is not None and found <= now:
+            before, due = middle, found
+        else:
+            after = middle
+    return due
 
 
 def _one_of(name: str, value: object, known: Sequence[str]) -> str:

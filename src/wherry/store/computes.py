@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, select, updat
 
 from wherry.core.lifecycle import TERMINAL
 from wherry.core.records import Workspace
+from wherry.core.sessions import SESSION
 
 from .tables import attempts, computes, runs
 
@@ -56,10 +57,17 @@ def remove(connection: Connection, target: str) -> None:
 
 def active_runs(connection: Connection, target: str, limit: int) -> list[Row[Any]]:
     """Runs of the target that have not ended, oldest first."""
-    query = select(runs.c.id, runs.c.seq, runs.c.status, runs.c.cancel_requested_at).where(
+    told = (runs.c.id, runs.c.seq, runs.c.type, runs.c.status, runs.c.cancel_requested_at)
+    query = select(*told).where(
         runs.c.target == target, runs.c.ended_at.is_(None), runs.c.status.not_in(_ENDED)
     )
     return list(connection.execute(query.order_by(runs.c.seq).limit(limit)))
+
+
+def sessions(connection: Connection, target: str) -> list[Row[Any]]:
+    """Of a compute instance, the latest first."""
+    query = select(runs.c.id, runs.c.status).where(runs.c.target == target, runs.c.type == SESSION)
+    return list(connection.execute(query.order_by(runs.c.seq.desc())))
 
 
 def has_traces(connection: Connection, target: str) -> bool:

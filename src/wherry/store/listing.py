@@ -24,6 +24,7 @@ from sqlalchemy import (
 
 from wherry.core.errors import UserErrorException
 from wherry.core.lifecycle import CANCEL_REQUESTED, TERMINAL, Status
+from wherry.core.sessions import SESSION
 from wherry.core.text import clean
 
 from . import runs as run_rows
@@ -196,8 +197,9 @@ def _scope(connection: Connection, workspace_id: str, wanted: Filter) -> Any:
 
 def _plain(wanted: Filter) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    if wanted.type:
-        found["type"] = runs.c.type == wanted.type
+    found["type"] = (
+        runs.c.type == wanted.type if wanted.type else runs.c.type.is_distinct_from(SESSION)
+    )
     if wanted.target:
         found["target"] = runs.c.target == wanted.target
     if wanted.parent_id:

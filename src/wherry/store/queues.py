@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, bindparam, func, select, text
 
 from wherry.core.lifecycle import Status
+from wherry.core.sessions import SESSION
 
 from .prepared import Prepared
 from .runs import RunRow
@@ -46,6 +47,15 @@ _BETWEEN = (
     .order_by(runs.c.seq)
     .limit(bindparam("most"))
 )
+_SESSION = (
+    select(runs.c.id)
+    .where(
+        runs.c.target == bindparam("at"),
+        runs.c.status == Status.QUEUED.value,
+        runs.c.type == SESSION,
+    )
+    .limit(1)
+)
 _HEAD = Prepared(_FIRST)
 _HEAD_LOCKED = Prepared(_FIRST.with_for_update(key_share=True, skip_locked=True))
 _TO_CANCEL = select(runs).where(
@@ -53,6 +63,12 @@ _TO_CANCEL = select(runs).where(
     runs.c.status == Status.QUEUED.value,
     runs.c.cancel_requested_at.is_not(None),
 )
+
+
+def session(connection: Connection, target: str) -> str | None:
+    """The session of a compute instance, if it waits."""
+    found: str | None = connection.execute(_SESSION, {"at": target}).scalar()
+    return found
 
 
 def head(connection: Connection, target: str, limit: int, *, lock: bool = False) -> list[RunRow]:

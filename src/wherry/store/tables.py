@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     Column,
     ColumnElement,
     Double,
@@ -455,6 +456,24 @@ nodes = Table(
     Column("state_since", Timestamp, nullable=False),
     Column("removed_at", Timestamp),
     Index("ix_nodes_target_removed_at", "target", "removed_at"),
+)
+
+# What becomes of a compute instance: the run that is its session now, the last operation.
+# ``failures`` are sessions in a row that did not come up; ``created`` says that one did, once, with
+# its creation script. Schedules were looked at until ``scheduled_at``.
+instances = Table(
+    "instances",
+    metadata,
+    Column("target", String(255), primary_key=True),
+    Column("session_id", String(300)),
+    Column("sessions", Integer, nullable=False),
+    Column("failures", Integer, nullable=False),
+    Column("created", Boolean, nullable=False),
+    Column("restarting", Boolean, nullable=False),
+    Column("operation", JSON, nullable=False),
+    Column("session_at", Timestamp),
+    Column("active_at", Timestamp, nullable=False),
+    Column("scheduled_at", Timestamp, nullable=False),
 )
 
 # Folders that outlive the nodes of a target; ``config`` says where one lies. A row before the

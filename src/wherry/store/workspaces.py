@@ -13,6 +13,7 @@ from wherry.core.errors import ConflictError, NotFoundError
 from wherry.core.ids import new_uuid
 from wherry.core.nearest import suggest
 from wherry.core.records import Experiment, Workspace
+from wherry.core.sessions import EXPERIMENT as SESSIONS
 
 from .prepared import Prepared
 from .tables import (
@@ -129,7 +130,9 @@ def get_experiment(connection: Connection, workspace: Workspace, name: str) -> E
 def list_experiments(
     connection: Connection, workspace: Workspace, *, archived: bool
 ) -> list[Experiment]:
-    query = select(experiments).where(experiments.c.workspace_id == workspace.id)
+    query = select(experiments).where(
+        experiments.c.workspace_id == workspace.id, experiments.c.name != SESSIONS
+    )
     if not archived:
         query = query.where(experiments.c.archived_at.is_(None))
     rows = connection.execute(query.order_by(experiments.c.created_at))

@@ -1,0 +1,329 @@
+"""Compute instances, on a site and a clock of our own: wanted, used, forgotten, gone."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.control.cluster_world import ClusterWorld, MemorySite
+from tests.unit.control.crashing import Crash, Fuse
+from tests.unit.control.test_reconciler import Clock, clock
+from wherry.control import computes, doors, runs
+from wherry.control.instances import Instance
+from wherry.control.reconciler import Reconciler
+from wherry.control.reports import report
+from wherry.control.workers import AtOnce
+from wherry.core.errors import ConflictError, NotFoundError
+from wherry.core.lifecycle import ExitRecord, Phase
+from wherry.core.sessions import SESSION
+from wherry.store import computes as rows
+from wherry.store.listing import Filter
+
+__all__ = ["clock"]
+
+TARGET = "w/nb"
+
+
+class InstanceWorld(ClusterWorld):
+    """The loop is that of a compute instance; a session is played by hand."""
+
+    def __init__(self, folder: Path, clock: Clock, **config: Any) -> None:
+        self.used_at: datetime | None = None
+        self._asked = config
+        super().__init__(folder, clock)
+
+    def create(self) -> None:
+        self._created = True
+        body = {"type": "ComputeInstance", "config": self._asked}
+        computes.put(self.plane, "w", "nb", body)
+
+    def restart(self, driver: Any = None, fuse: Fuse | None = None) -> None:
+        super().restart(driver, fuse)
+        instance = Instance(self.plane, TARGET, MemorySite(self, self.fuse), AtOnce())
+        vars(instance)["_used_at"] = lambda _row: self.used_at or self.clock.now()
+        self.plane.drivers = {**self.plane.drivers, TARGET: instance.driver}
+        self.reconciler = Reconciler(self.plane, TARGET, instance.driver, instance)
+
+    def submit(self, **fields: Any) -> str:
+        return super().submit(**{"target": "nb", **fields})
+
+    def show(self) -> dict[str, Any]:
+        return computes.show(self.plane, "w", "nb")
+
+    @property
+    def state(self) -> str:
+        return str(self.show()["state"])
+
+    @property
+    def session(self) -> str:
+        return str(self.show()["instance"]["session_run_id"])
+
+    def come_up(self) -> None:
+        """Until JupyterLab is there."""
+        for _ in range(10):
+            self.tick()
+            if self.session != "None" and self.status(self.session) == "Starting":
+                break
+        self.begin(self.session)
+        told = {"session.phase": "Ready", "session.socket": "/run/j.sock"}
+        runs.change(self.plane, self.session, {"tags": told})
+        self.tick()
+
+    def tick(self, seconds: float = 3.0) -> None:
+        """Runners are heard of."""
+        self.clock.pass_s(seconds)
+        for attempt_id, attempt in list(self.backend.attempts.items()):
+            if attempt.phase is Phase.RUNNING:
+                report(self.plane, attempt_id, {})
+        self.reconciler.tick()
+
+    def act(self, action: str) -> None:
+        computes.act(self.plane, "w", "nb", action)
+
+    def rest(self) -> None:
+        """Until what was asked for is done."""
+        for _ in range(12):
+            self.tick()
+
+
+@pytest.fixture
+def world(tmp_path: Path, clock: Clock) -> InstanceWorld:
+    return InstanceWorld(tmp_path, clock)
+
+
+def test_an_instance_is_created_used_stopped_and_started_again(world: InstanceWorld) -> None:
+    assert world.state == "Creating"
+    world.tick()
+    world.tick()
+    assert world.state == "SettingUp"
+    world.come_up()
+    assert world.state == "Running"
+    assert world.show()["instance"]["url"] == "/instances/w/nb/"
+    first = world.session
+    world.act("stop")
+    assert world.state == "Stopping"
+    world.rest()
+    assert (world.state, world.there, world.status(first)) == ("Stopped", {}, "Canceled")
+    assert len(world.homes) == 1
+    world.act("start")
+    assert world.state == "Starting"
+    world.come_up()
+    assert (world.state, len(world.there)) == ("Running", 1)
+    assert world.session != first
+
+
+def test_no_list_shows_a_session(world: InstanceWorld) -> None:
+    world.come_up()
+    assert runs.page(world.plane, "w", Filter(), 10, None).items == []
+    assert computes.active_runs(world.plane, "w", "nb", 10, None).items == []
+    [shown] = runs.page(world.plane, "w", Filter(type=SESSION), 10, None).items
+    assert shown.id == world.session
+
+
+def test_runs_share_the_node_with_the_session(world: InstanceWorld) -> None:
+    world.come_up()
+    made = [world.submit(resources={"cpu": 1}) for _ in range(3)]
+    world.tick()
+    assert [world.status(each) for each in made] == ["Starting", "Starting", "Queued"]
+    world.begin(made[0])
+    assert world.state == "JobRunning"
+    assert world.status(world.session) == "Running"
+    assert len(world.there) == 1
+
+
+def test_a_run_waits_for_an_instance_that_is_stopped_and_says_so(world: InstanceWorld) -> None:
+    world.come_up()
+    world.act("stop")
+    world.rest()
+    run_id = world.submit()
+    world.tick()
+    told = runs.show(world.plane, run_id).message
+    assert told == "compute instance 'nb' is Stopped: wherry compute start nb"
+    world.act("start")
+    world.come_up()
+    world.tick()
+    assert world.status(run_id) == "Starting"
+
+
+def test_a_restart_gives_another_node_and_keeps_the_home(world: InstanceWorld) -> None:
+    world.come_up()
+    [before] = world.there
+    world.act("restart")
+    assert world.state == "Restarting"
+    world.rest()
+    world.come_up()
+    [after] = world.there
+    assert after != before
+    assert (world.state, len(world.homes)) == ("Running", 1)
+
+
+def test_a_session_that_does_not_come_up_is_tried_three_times(world: InstanceWorld) -> None:
+    tried = set()
+    for _ in range(60):
+        world.tick(20)
+        session = world.session
+        tried.add(session)
+        if session != "None" and world.status(session) == "Starting":
+            world.begin(session)
+            world.backend.end(world.attempt(session).id, ExitRecord(exit_code=3))
+    assert len(tried - {"None"}) == 3
+    assert world.state == "SetupFailed"
+    [error] = world.show()["instance"]["errors"]
+    assert error["code"] == "SetupFailed"
+    assert "exit" in error["message"]
+    world.act("start")
+    world.come_up()
+    assert world.state == "Running"
+
+
+def test_idleness_stops_it_and_use_does_not(tmp_path: Path, clock: Clock) -> None:
+    world = InstanceWorld(tmp_path, clock, idle_seconds=600)
+    world.come_up()
+    for _ in range(100):
+        world.tick(20)
+    assert world.state == "Running", "it was in use all the time"
+    world.used_at = clock.now()
+    world.watch(580)
+    assert world.state == "Running"
+    world.watch(60)
+    assert world.state == "Stopping"
+    assert world.show()["instance"]["last_operation"]["operation_trigger"] == "IdleShutdown"
+    world.rest()
+    assert world.state == "Stopped"
+
+
+def test_runs_on_it_keep_it(tmp_path: Path, clock: Clock) -> None:
+    world = InstanceWorld(tmp_path, clock, idle_seconds=60)
+    world.come_up()
+    world.used_at = clock.now()
+    run_id = world.submit()
+    world.tick(1)
+    world.begin(run_id)
+    for _ in range(20):
+        world.tick(20)
+        runs_on = world.attempt(run_id)
+        assert runs_on.ended_at is None
+    assert world.state == "JobRunning"
+
+
+def test_what_cannot_be_asked_is_not_stopped(tmp_path: Path, clock: Clock) -> None:
+    world = InstanceWorld(tmp_path, clock, idle_seconds=60)
+    world.come_up()
+    world.plane.drivers = {"local": world.driver}  # the door does not open
+    instance = Instance(world.plane, TARGET, MemorySite(world, world.fuse), AtOnce())
+    world.reconciler = Reconciler(world.plane, TARGET, instance.driver, instance)
+    world.watch(400)
+    assert world.state == "Running"
+
+
+def test_schedules_stop_it_in_the_evening_and_start_it_in_the_morning(
+    tmp_path: Path, clock: Clock
+) -> None:
+    daily = {"type": "cron", "start_time": "2025-01-01T00:00:00"}
+    schedules = [
+        {"action": "stop", "trigger": {**daily, "expression": "0 18 * * *"}},
+        {"action": "start", "trigger": {**daily, "expression": "0 8 * * *"}},
+    ]
+    world = InstanceWorld(tmp_path, clock, schedules=schedules)
+    world.come_up()
+    assert world.show()["instance"]["next_schedule"]["action"] == "start"
+    clock.pass_s(10 * 3600)
+    world.tick()
+    assert world.state == "Running", "what is started already stays"
+    clock.pass_s(8.5 * 3600)
+    world.rest()
+    assert world.state == "Stopped"
+    assert world.show()["instance"]["last_operation"]["operation_trigger"] == "Schedule"
+    clock.pass_s(timedelta(days=3).total_seconds())  # the server was away; the last one counts
+    world.rest()
+    assert world.state == "Stopped"
+    clock.pass_s(14 * 3600)
+    world.tick()
+    assert world.state in ("Starting", "Creating")
+
+
+def test_new_schedules_are_not_due_for_what_is_past(world: InstanceWorld, clock: Clock) -> None:
+    world.come_up()
+    clock.pass_s(20 * 3600)
+    trigger = {"type": "cron", "expression": "0 18 * * *", "start_time": "2025-01-01T00:00:00"}
+    config = {"schedules": [{"action": "stop", "trigger": trigger}]}
+    computes.change(world.plane, "w", "nb", {"config": config})
+    world.tick()
+    assert world.state == "Running"
+
+
+def test_who_asks_for_the_door_of_one_that_is_stopped_is_told(world: InstanceWorld) -> None:
+    world.come_up()
+    world.act("stop")
+    world.rest()
+    with pytest.raises(ConflictError, match="compute instance 'nb' is Stopped") as refused:
+        doors.door(world.plane, "w", "nb")
+    assert refused.value.hint == "wherry compute start nb"
+
+
+def delete(world: InstanceWorld) -> None:
+    with suppress(NotFoundError):
+        computes.remove(world.plane, "w", "nb", cancel=True)
+    world.rest()
+    with suppress(NotFoundError):
+        computes.remove(world.plane, "w", "nb", cancel=True)
+
+
+def test_whenever_the_server_dies_a_deleted_instance_leaves_nothing(
+    tmp_path: Path, clock: Clock
+) -> None:
+    world = InstanceWorld(tmp_path, clock)
+    for point in count(1):
+        world.come_up()
+        fuse = Fuse(point)
+        world.restart(fuse=fuse)
+        try:
+            delete(world)
+        except Crash:
+            world.restart()
+            delete(world)
+        fuse.left = 0
+        assert (world.there, world.homes, world.backend.attempts) == ({}, set(), {})
+        assert computes.finish_removal(world.plane, TARGET)
+        with world.plane.database.read() as connection:
+            assert rows.sessions(connection, TARGET) == []
+        if not fuse.blown:
+            break
+        world.restart()
+        world.create()
+        world.restart()
+    assert point > 20
+    world.close()
+
+
+def test_whenever_the_server_dies_an_instance_comes_up_with_one_session(
+    tmp_path: Path, clock: Clock
+) -> None:
+    world = InstanceWorld(tmp_path, clock)
+    for point in count(1):
+        fuse = Fuse(point)
+        world.restart(fuse=fuse)
+        try:
+            world.come_up()
+        except Crash:
+            world.restart()
+            world.come_up()
+        fuse.left = 0
+        assert world.state == "Running"
+        assert (len(world.there), len(world.homes)) == (1, 1)
+        assert set(world.backend.starts.values()) == {1}
+        working = [each for each in world.backend.attempts.values() if each.exit is None]
+        assert len(working) == 1
+        delete(world)
+        if not fuse.blown:
+            break
+        world.restart()
+        world.create()
+        world.restart()
+    assert point > 10
+    world.close()
