@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.homes import Home, wait_until
@@ -68,12 +69,14 @@ class Instance:
             return
         self.run.cancel()
         wait_until(self.ended, _PATIENCE_S)
-        attempt = self.run.id
         self.run = None
-        left = [
+        assert self.processes() == []
+
+    def processes(self) -> list[psutil.Process]:
+        """Of JupyterLab, its kernels and its terminals."""
+        return [
             each for each in self.wherry.processes() if each.environ().get("JUPYTER_CONFIG_DIR")
         ]
-        assert left == [], f"run {attempt} left processes"
 
     def tags(self) -> dict[str, str]:
         assert self.run is not None

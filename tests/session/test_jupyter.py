@@ -148,3 +148,15 @@ def _kernels(lab: Lab) -> dict[str, str]:
 
 def _notebook() -> dict[str, object]:
     return {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+
+
+def test_a_runner_that_is_killed_disturbs_no_notebook(instance: Instance) -> None:
+    lab = instance.start()
+    with lab.kernel() as kernel:
+        pid = int(kernel.run("import os; x = 42; print(os.getpid())"))
+        lab.terminal().run("(setsid nohup sleep 10000 >/dev/null 2>&1 &)")
+        runner = psutil.Process(pid).parents()[2]
+        runner.kill()
+        assert kernel.run("print(x)") == "42\n"
+    instance.stop()
+    assert instance.wherry.running("10000") == []
