@@ -57,6 +57,8 @@ class Session:
     def run(self) -> int:
         """The exit code: 0 when someone asked for the end."""
         self._telling.tell(phase="SettingUp", socket="", error="")
+        for notice in self._contract.notices:
+            say(notice)
         try:
             self._home.make(self._contract)
             self._lay_out()

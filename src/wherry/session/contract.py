@@ -29,7 +29,9 @@ class Kernel(NamedTuple):
 
 
 class Contract(NamedTuple):
-    """``token`` is the instance's, ``jupyter_token`` opens JupyterLab alone."""
+    """``token`` is the instance's, ``jupyter_token`` opens JupyterLab alone; ``notices`` are for
+    the log.
+    """
 
     instance: str
     workspace: str
@@ -41,6 +43,7 @@ class Contract(NamedTuple):
     creation_script: Optional[Script]
     startup_script: Optional[Script]
     kernels: List[Kernel]
+    notices: List[str]
 
 
 def read(text: str) -> Contract:
@@ -61,6 +64,7 @@ def read(text: str) -> Contract:
         creation_script=_script(fields.get("creation_script")),
         startup_script=_script(fields.get("startup_script")),
         kernels=[_kernel(each) for each in fields.get("kernels") or []],
+        notices=[str(each) for each in fields.get("notices") or []],
     )
 
 

@@ -110,11 +110,12 @@ def life(tmp_path: Path) -> Iterator[Life]:
 
 
 def test_it_serves_and_ends_when_asked(life: Life) -> None:
-    life.begun(instance="nb", base_url="/instances/w/nb/")
+    life.begun(instance="nb", base_url="/instances/w/nb/", notices=["there is no environment 'x'"])
     lab = Lab(str(life.private() / "j.sock"), "/instances/w/nb/", "secret")
     assert lab.call("GET", "api/status") == {"kernels": 0}
     assert (life.private() / "j.sock").stat().st_mode & 0o777 == 0o600
     assert "secret" not in life.said()
+    assert life.said().startswith("there is no environment 'x'\n")
     assert "here I am, with token ***" in life.said()
     private, jupyter = life.private(), life.jupyter()
     assert life.end() == 0
