@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,6 +16,7 @@ from tests import sshd
 from tests.homes import Home, wait_until
 from tests.podman import BASE, Podman
 from wherry import Experiment, Run, RunConfiguration, ScriptRunConfig, Workspace
+from wherry.cli.app import run as wherry
 from wherry.compute import ComputeTarget, ComputeTargetException, DsvmCompute
 from wherry.core.errors import ConflictError, NotFoundError, UserErrorException
 from wherry.core.ids import new_uuid
@@ -122,6 +124,33 @@ def test_a_machine_is_made_used_and_deleted(
     dsvm_compute.delete()
     dsvm_compute.wait_for_completion(show_output=True, is_delete_operation=True)
     assert left(podman) == ([], [])
+
+
+@pytest.mark.containers
+def test_a_machine_is_opened_by_a_certificate(
+    home: Home, boxes: Workspace, podman: Podman, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["compute", "create", "mydsvm", "-w", "w", "--type", "virtualmachine"]
+    assert wherry([*asked, "--location", "boxes", "--size", "local-1"]) == 0, capfd.readouterr().err
+    capfd.readouterr()
+    assert wherry(["compute", "show", "mydsvm", "-w", "w"]) == 0
+    assert "address      root@127.0.0.1:" in capfd.readouterr().out
+    connect = ["compute", "connect-ssh", "mydsvm", "-w", "w"]
+    assert wherry([*connect, "--", "echo at home in $HOME; exit 7"]) == 7
+    assert "at home in /root\n" in capfd.readouterr().out
+    assert wherry([*connect, "--print", "--", "id"]) == 0
+    command = capfd.readouterr().out
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert done.stdout.startswith("uid=0"), done.stderr
+    assert wherry([*connect, "-i", str(home.folder / "none")]) == 2
+    assert "none.pub cannot be read" in capfd.readouterr().err
+    sshd.make_key(home.folder / "mine")
+    assert wherry([*connect, "-i", str(home.folder / "mine"), "--", "true"]) == 0
+    mine = ["-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes", "-i", str(home.folder / "mine")]
+    port = str(DsvmCompute(boxes, "mydsvm").ssh_port)
+    known = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"]
+    refused = subprocess.run(["ssh", *mine, *known, "-p", port, "root@127.0.0.1", "true"])
+    assert refused.returncode == 255  # without a certificate
 
 
 @pytest.mark.containers

@@ -12,7 +12,13 @@ from tests.homes import Home, wait_until
 from tests.sshd import Sshd
 from wherry import Experiment, Run, ScriptRunConfig, Workspace
 from wherry.cli.app import run as wherry
-from wherry.compute import AmlCompute, ComputeTarget, ComputeTargetException, RemoteCompute
+from wherry.compute import (
+    AmlCompute,
+    ComputeTarget,
+    ComputeTargetException,
+    DsvmCompute,
+    RemoteCompute,
+)
 
 SCRIPT = """
 import os, sys
@@ -94,6 +100,34 @@ def test_a_machine_is_attached_by_a_password(
 
 def _message(run: Run) -> str:
     return str(run.get_detailed_status()["details"])
+
+
+def test_a_machine_that_is_made_is_a_host_of_the_pool_for_as_long_as_it_is_there(
+    home: Home, ws: Workspace, sshd: Sshd, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host = f"{servers.user()}@{sshd.address}:{sshd.port}"
+    site = ["site", "create", "lab", "--host", host, "--key", str(sshd.folder / "key")]
+    assert wherry(site) == 0
+    config = DsvmCompute.provisioning_configuration(location="lab", ssh_port=2222)
+    machine = DsvmCompute.create(ws, "mydsvm", config)
+    assert isinstance(machine, DsvmCompute)
+    machine.wait_for_completion(show_output=True)
+    assert "ssh_port 2222 means nothing at site 'lab'" in capsys.readouterr().err
+    assert (machine.address, machine.ssh_port) == (sshd.address, sshd.port)
+    (taken,) = ws._client.get("/sites/lab")["hosts"]
+    assert (taken["state"], taken["target"]) == ("taken", "lab/mydsvm")
+    other = AmlCompute.provisioning_configuration(location="lab", max_nodes=1)
+    AmlCompute.create(ws, "other", other)
+    waiting = submitted(home, ws, "other")
+    wait_until(lambda: "mydsvm has 1 node there" in _message(waiting))
+    assert submitted(home, ws, machine).wait_for_completion()["status"] == "Completed"
+    assert waiting.get_status() == "Queued"  # nobody else gets it, idle or not
+    said = ["compute", "connect-ssh", "mydsvm", "-w", "lab", "--print", "-i", "k", "--", "true"]
+    assert wherry(said) == 0
+    assert capsys.readouterr().out.startswith(f"ssh -p {sshd.port} -i k -F ")
+    machine.delete()
+    machine.wait_for_completion(is_delete_operation=True)
+    assert waiting.wait_for_completion()["status"] == "Completed"
 
 
 def test_a_pool_gives_its_hosts_to_a_cluster(

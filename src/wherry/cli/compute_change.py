@@ -77,6 +77,7 @@ def _scaled(least: str = "", most: str = "", idle: str = "") -> Callable[[Any], 
         "wherry compute create -n big --size Standard_DS3_v2 --min-instances 1",
         "wherry compute create -f cluster.yml --set max_instances=8",
         "wherry compute create my-notebooks --type computeinstance --stop-at 18:00",
+        "wherry compute create mydsvm --type virtualmachine --location boxes",
     ],
 )
 @names_one("compute")
@@ -107,6 +108,9 @@ def _scaled(least: str = "", most: str = "", idle: str = "") -> Callable[[Any], 
     help="dedicated, or low_priority: its nodes may be taken away.  [default: dedicated]",
 )
 @_scaled("  [default: 0]", "  [default: 4]", "  [default: 2m]")
+@whole_number_option(
+    "--ssh-port", help="Where a machine that is a container listens.  [default: any free port]"
+)
 @timed("  [default: never]")
 @set_up
 @_described
@@ -147,6 +151,7 @@ def create(
         "location": options["location"],
         "size": options["size"],
         "tier": options["tier"],
+        "ssh_settings.ssh_port": options["ssh_port"],
         **_scale(options),
         **settings_of(options),
     }

@@ -174,8 +174,16 @@ def _cluster(fields: Mapping[str, Any], folder: str, where: str) -> Dict[str, An
             "vm_size": str(fields.get("size") or ""),
             "vm_priority": _tier(fields.get("tier"), where),
             **scale,
+            **_listening(fields, where),
         }
     }
+
+
+def _listening(fields: Mapping[str, Any], where: str) -> Dict[str, int]:
+    """The port of a machine that is made; what else ``ssh_settings`` says means nothing here."""
+    ssh = fields.get("ssh_settings") or {}
+    port = ssh.get("ssh_port") if isinstance(ssh, dict) else None
+    return {} if port is None else {"ssh_port": _whole("ssh_port", port, where)}
 
 
 def _scale(fields: Mapping[str, Any], where: str) -> Dict[str, int]:

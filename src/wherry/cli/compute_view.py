@@ -147,7 +147,7 @@ def _facts(record: Mapping[str, Any]) -> List[Tuple[str, str]]:
         ("nodes", _node_facts(record)),
         ("idle time", _idle(config)),
         *instance_view.facts(record),
-        ("address", _machine(config)),
+        ("address", _machine(config) or _made_machine(record)),
         ("host key", str(config.get("host_key") or "")),
         ("jump host", str(config.get("jump") or "")),
         ("description", str(record.get("description") or "")),
@@ -173,6 +173,13 @@ def _machine(config: Mapping[str, Any]) -> str:
         return ""
     user = f"{config['username']}@" if config.get("username") else ""
     return user + address_of(config)
+
+
+def _made_machine(record: Mapping[str, Any]) -> str:
+    """Where the one node of a machine that was made is reached, if by SSH."""
+    nodes = record.get("nodes") or []
+    made = record.get("type") == "VirtualMachine" and len(nodes) == 1 and nodes[0].get("port")
+    return _machine(nodes[0]) if made else ""
 
 
 def _errors(record: Mapping[str, Any]) -> str:

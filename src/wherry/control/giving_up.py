@@ -11,14 +11,16 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from wherry.core.compute_configs import LOCATED, MACHINE
+from wherry.core.compute_configs import CONTAINER, LOCATED, MACHINE
 from wherry.core.errors import ConflictError, NotFoundError, TargetUnavailableError
 from wherry.core.gang import GIVEN_UP
+from wherry.core.resources import Resources
 from wherry.core.targets import LOCAL
 from wherry.drivers.base import Closing, Handle
 from wherry.drivers.fleet import inner_handle
 from wherry.drivers.local import handle_of
-from wherry.store import attempts, computes, lost_machines, nodes, sites, workspaces
+from wherry.drivers.sites import Machine
+from wherry.store import attempts, computes, homes, lost_machines, nodes, sites, workspaces
 
 from . import attempt_tokens, costs
 from .compute_secrets import readable
@@ -27,7 +29,7 @@ from .exits import exit_record
 from .lost_machines import host_driver, reach, sealed
 from .plane import Plane
 from .settle import settle
-from .site_opening import secrets_of
+from .site_opening import open_site, secrets_of
 
 
 def give_up_node(
@@ -39,20 +41,24 @@ def give_up_node(
         node = _node(connection, row, node_id)
         site = sites.find(connection, node.site)
     secrets = secrets_of(plane, site) if site is not None else {}
-    if _answers(plane, node.config, secrets):
+    made = site is not None and site.kind == CONTAINER
+    if _engine_answers(plane, row, node) if made else _answers(plane, node.config, secrets):
         raise ConflictError(
             f"node {node.name} of compute target {name!r} answers: it is not lost",
             hint="cancel its run, or delete the target, and it is cleared",
         )
     with plane.write() as connection:
-        computes.find(connection, row.target, lock=True)
+        target = computes.find(connection, row.target, lock=True)
         known = nodes.find(connection, node.id)
         if known is None or known.removed_at is not None or known.config != node.config:
             raise ConflictError(f"node {node.name} has changed meanwhile", hint="look again")
         there = attempts.unreleased(connection, row.target)
         here = [each for each in there if each.node_id == node.id]
         lost = {"id": node.id, "target": row.target, "site": node.site, "config": node.config}
-        _remember(plane, connection, lost, secrets, here, who)
+        if not made:  # else what is left of it is found by its label, and goes
+            _remember(plane, connection, lost, secrets, here, who)
+        elif target is not None and target.deleting_at is not None:
+            homes.remove(connection, target.id)  # it is where the node is: on what is lost
         _end(plane, connection, here, node.name, who)
         now = plane.now()
         gone = {"removed_at": now, "reason": f"declared lost by {who}", "config": {}}
@@ -122,6 +128,22 @@ def _answers(plane: Plane, config: Mapping[str, Any], secrets: Mapping[str, str]
     finally:
         if isinstance(driver, Closing):
             driver.close()
+    return True
+
+
+def _engine_answers(plane: Plane, row: Row[Any], node: Row[Any]) -> bool:
+    """Of a node that an engine has made. One that was removed, or has stopped, is made again."""
+    owned = Resources(node.cpu, node.memory_bytes, len(node.gpus))
+    machine = Machine(node.name, owned, tuple(node.gpus), node.config)
+    try:
+        driver = open_site(plane, node.site, row).driver(node.id, machine)
+        try:
+            reach(driver)
+        finally:
+            if isinstance(driver, Closing):
+                driver.close()
+    except TargetUnavailableError as error:
+        return error.fields.get("cause") in ("gone", "stopped")
     return True
 
 

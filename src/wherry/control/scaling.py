@@ -201,6 +201,7 @@ class Scaling:
             for node_id in set(self._checked_at) - {node.id for node in present}:
                 self._forget(node_id)  # one that was given up
                 self._checked_at.pop(node_id, None)
+                self._swept = False  # its machine may be there all the same
             for node in present:
                 if node.state == nodes.PREPARING and self._due(node):
                     self._workers.do(node.id, partial(self._make, node, size))

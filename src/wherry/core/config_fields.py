@@ -10,6 +10,7 @@ from .text import clean
 
 LONGEST_TEXT = 20_000
 SECRETS = ("password", "private_key", "passphrase")
+_EXAMPLES = {"port": 22, "ssh_port": 2222}
 
 
 def known(what: str, fields: Mapping[str, Any], names: Any) -> None:
@@ -30,7 +31,7 @@ def whole(name: str, value: Any, least: int, most: int) -> int:
     if number is None or isinstance(value, bool) or not least <= number <= most:
         raise UserErrorException(
             f"{name} is {shown(value)}, not a whole number from {least} to {most}",
-            hint=f"such as {name}: {22 if name == 'port' else max(least, min(4, most))}",
+            hint=f"such as {name}: {_EXAMPLES.get(name, max(least, min(4, most)))}",
         )
     return number
 

@@ -15,7 +15,7 @@ import pytest
 from tests.unit.control.cluster_world import TARGET, ClusterWorld, MemorySite
 from tests.unit.control.crashing import Crash, Fuse
 from tests.unit.control.test_reconciler import Clock, clock
-from wherry.control import computes, costs, sites
+from wherry.control import computes, costs, giving_up, sites
 from wherry.core.errors import (
     ConflictError,
     NotFoundError,
@@ -161,6 +161,18 @@ def test_what_a_site_does_is_told(world: MachineWorld) -> None:
     world.broken = ""
     world.watch(60)
     assert world.show()["doing"] is None
+
+
+def test_a_machine_of_an_engine_that_is_gone_for_good_is_given_up(world: MachineWorld) -> None:
+    world.tick()
+    world.tick()
+    (node,) = world.nodes()
+    giving_up.give_up_node(world.plane, "w", "cpu", node.id, "me")
+    world.watch(60)
+    assert [each.id for each in world.nodes()] == list(world.there) != [node.id]
+    computes.remove(world.plane, "w", "cpu", cancel=True)
+    giving_up.give_up_node(world.plane, "w", "cpu", next(iter(world.there)), "me")
+    assert computes.finish_removal(world.plane, TARGET)  # though its home cannot be removed
 
 
 def test_a_machine_is_one(world: MachineWorld) -> None:
