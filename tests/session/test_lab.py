@@ -1,11 +1,13 @@
 """The lab as Azure's course has it: start the compute instance, open Jupyter, run the notebook,
-stop the instance. From the command line, through the server, with a real JupyterLab.
+stop the instance. From the command line, through the server, with a real JupyterLab and the cells
+of docs/lab.md.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.homes import Home
+from tests.homes import Home, wait_until
 from tests.jupyter import Visitor
 from tests.session.conftest import REPOSITORY
 from wherry import Workspace
@@ -23,29 +25,11 @@ from wherry.compute import ComputeInstance, ComputeTarget, ComputeTargetExceptio
 
 pytestmark = [pytest.mark.jupyter, pytest.mark.timeout(900)]
 
+_PATIENCE_S = 300.0
 NOTEBOOK = "05B - Working with Compute Targets.ipynb"
-CELLS = [
-    "from wherry import Experiment, ScriptRunConfig, Workspace\n"
-    "ws = Workspace.from_config()\n"
-    "print(ws.name, 'loaded')",
-    "import os\n"
-    "os.makedirs('diabetes', exist_ok=True)\n"
-    "with open('diabetes/train.py', 'w') as file:\n"
-    "    file.write('from wherry import Run; Run.get_context().log(\"AUC\", 0.88)')",
-    "from wherry.compute import AmlCompute, ComputeTarget, ComputeTargetException\n"
-    "try:\n"
-    "    cluster = ComputeTarget(workspace=ws, name='aml-cluster')\n"
-    "    print('Found existing cluster, use it.')\n"
-    "except ComputeTargetException:\n"
-    "    print('Creating new cluster.')\n"
-    "    config = AmlCompute.provisioning_configuration(vm_size='STANDARD_DS11_V2', max_nodes=2)\n"
-    "    cluster = ComputeTarget.create(ws, 'aml-cluster', config)\n"
-    "cluster.wait_for_completion(show_output=True)",
-    "config = ScriptRunConfig('diabetes', 'train.py', compute_target=cluster)\n"
-    "run = Experiment(ws, 'diabetes-training').submit(config)\n"
-    "run.wait_for_completion()\n"
-    "print(run.get_status(), run.get_metrics())",
-]
+PAGE = REPOSITORY / "docs" / "lab.md"
+CELLS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+LOSSES = [1.0, 0.5, 1 / 3, 0.25, 0.2]
 
 
 @pytest.fixture
@@ -98,12 +82,13 @@ def test_the_lab(lab: Home) -> None:
     with jupyter.kernel(path=NOTEBOOK) as kernel:
         shown = [kernel.run(cell["source"]) for cell in opened]
         first_kernel = kernel.id
-    assert shown[0] == "w loaded\n"
-    assert "Creating new cluster." in shown[2]
-    assert shown[3] == "Completed {'AUC': 0.88}\n"
-    (run,) = workspace.experiments["diabetes-training"].get_runs()
-    assert (run.get_status(), run.get_metrics()) == ("Completed", {"AUC": 0.88})
-    assert {each.name for each in ComputeTarget.list(workspace)} == {"local", "nb", "aml-cluster"}
+    assert shown[0] == "w ['local', 'nb']\n"
+    assert "Minimum number of nodes requested have been provisioned" in shown[2]
+    assert "trained\n" in shown[3]
+    assert shown[3].endswith(f"{{'loss': {LOSSES}}}\n")
+    (run,) = workspace.experiments["churn"].get_runs()
+    assert (run.get_status(), run.get_metrics()) == ("Completed", {"loss": LOSSES})
+    assert {each.name for each in ComputeTarget.list(workspace)} == {"local", "nb", "cpu-cluster"}
 
     jupyter.call("DELETE", f"api/kernels/{first_kernel}")
     wherry("compute", "stop", "nb")
@@ -116,19 +101,41 @@ def test_the_lab(lab: Home) -> None:
     again = Visitor(instance.sign_in_url())
     assert again.call("GET", place)["type"] == "notebook"
     with again.kernel(path=NOTEBOOK) as kernel:
-        assert kernel.run("import os; print(os.listdir('diabetes'))") == "['train.py']\n"
+        assert kernel.run("import os; print(os.listdir('churn'))") == "['train.py']\n"
     instance.stop(wait_for_completion=True)
 
 
 def test_only_whoever_was_let_in_sees_anything(lab: Home) -> None:
     workspace = Workspace.get("w")
-    config = ComputeInstance.provisioning_configuration()
-    instance = ComputeTarget.create(workspace, "nb", config)
-    assert isinstance(instance, ComputeInstance)
-    instance.wait_for_completion()
+    instance = _made(workspace, "nb")
     address = instance.sign_in_url()
     visitor = Visitor(address)
     assert visitor.answer("GET", "api/contents")[0] == 200
     assert visitor.answer("GET", "api/contents", token="")[0] == 401
     with pytest.raises(AssertionError):
         Visitor(address)  # it was good once
+
+
+def test_one_that_is_idle_is_stopped_and_one_with_a_silent_cell_is_not(lab: Home) -> None:
+    workspace = Workspace.get("w")
+    quiet, busy = (_made(workspace, name) for name in ("quiet", "busy"))
+    with Visitor(quiet.sign_in_url()).kernel() as kernel:
+        assert kernel.run("print('done')") == "done\n"
+    jupyter = Visitor(busy.sign_in_url())
+    with jupyter.kernel() as kernel:
+        kernel.send("import time\nfor _ in range(100000): time.sleep(0.1)")
+    for each in (quiet, busy):  # whole minutes would take as long
+        each._patch({"config": {"idle_seconds": 5}})
+    wait_until(lambda: quiet.get_status().state == "Stopped", _PATIENCE_S)
+    assert "IdleShutdown" in str(quiet.status.last_operation)
+    assert busy.get_status().state == "Running"
+    jupyter.call("POST", f"api/kernels/{kernel.id}/interrupt")
+    wait_until(lambda: busy.get_status().state == "Stopped", _PATIENCE_S)
+
+
+def _made(workspace: Workspace, name: str) -> ComputeInstance:
+    config = ComputeInstance.provisioning_configuration()
+    instance = ComputeTarget.create(workspace, name, config)
+    assert isinstance(instance, ComputeInstance)
+    instance.wait_for_completion()
+    return instance
