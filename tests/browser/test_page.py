@@ -10,7 +10,7 @@ import pytest
 
 from tests.homes import Home, wait_until
 from wherry import Run
-from wherry.compute import AmlCompute, ComputeTarget
+from wherry.compute import AmlCompute, ComputeInstance, ComputeTarget
 
 SCRIPT = """
 from wherry import Run
@@ -121,3 +121,29 @@ def test_compute_targets_are_shown_with_what_waits_for_them(home: Home, run: Run
         each.cancel()
     for each in (waiting, busy):
         each.wait_for_completion(raise_on_error=False)
+
+
+def test_a_compute_instance_is_shown_with_what_can_be_done(home: Home, run: Run) -> None:
+    workspace = run.experiment.workspace
+    host = {"address": "127.0.0.1", "port": 1}  # where nobody answers: it is never made
+    body = {"kind": "ssh", "config": {"hosts": [host]}}
+    workspace._client.request("PUT", "/sites/nowhere", json=body)
+    stop = {"expression": "0 18 * * *", "time_zone": "Europe/Berlin"}
+    config = ComputeInstance.provisioning_configuration(
+        location="nowhere", schedules=[{"action": "stop", "trigger": stop}]
+    )
+    instance = ComputeTarget.create(workspace, "nb", config)
+    token = (home.home / "token").read_text().strip()
+    address = f"{run.get_portal_url().split('#')[0]}#/compute{{}}?workspace=w&token={token}"
+    assert "ComputeInstance" in browse(address.format(""), home.folder, until="ComputeInstance")
+    shown = browse(address.format("/nb"), home.folder, until="Restart</button>")
+    assert "next by schedule" in shown
+    assert ">Stop</button>" in shown
+    assert ">Open JupyterLab</button>" not in shown
+    assert isinstance(instance, ComputeInstance)
+    instance.stop(wait_for_completion=True)
+    shown = browse(address.format("/nb"), home.folder, until=">Start</button>")
+    assert '<span class="status Stopped">Stopped</span>' in shown
+    assert ">Start</button>" in shown
+    instance.delete()
+    instance.wait_for_completion(is_delete_operation=True)

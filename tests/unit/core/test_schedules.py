@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from wherry.core.cron import WEEK_DAYS, Cron, parse_cron
 from wherry.core.errors import UserErrorException
-from wherry.core.schedules import MOST, following, parse, parse_all
+from wherry.core.schedules import MOST, following, last_due, parse, parse_all
 from wherry.core.time_zones import WINDOWS, zone
 from wherry.core.triggers import next_due, parse_trigger
 
@@ -331,6 +331,28 @@ def test_months_without_that_day_are_passed_over() -> None:
         "2026-03-31 09:00",
         "2026-05-31 09:00",
     ]
+
+
+@given(
+    expression=st.sampled_from(["*/7 * * * *", "30 2 * * *", "0 9-17 * * MON-FRI", "5 4 1 * *"]),
+    since=st.integers(0, 360 * 24 * 3600),
+    minutes=st.integers(0, 3000),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_last_of_those_that_have_passed(expression: str, since: int, minutes: int) -> None:
+    schedule = stop(type="cron", expression=expression, time_zone="Europe/Berlin")
+    begun = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=since)
+    until = begun + minutes * MINUTE
+    last, moment = None, following(schedule, begun)
+    while moment is not None and moment <= until:
+        last, moment = moment, following(schedule, moment)
+    assert last_due(schedule, begun, until) == last
+
+
+def test_the_last_of_years_is_found_as_quickly() -> None:
+    schedule = stop(type="cron", expression="* * * * *", end_time="2025-05-05T05:05")
+    years = datetime(2005, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)
+    assert last_due(schedule, *years) == datetime(2025, 5, 5, 5, 5, tzinfo=UTC)
 
 
 def test_what_is_disabled_never_comes() -> None:

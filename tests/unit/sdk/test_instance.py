@@ -105,6 +105,10 @@ def test_dates_of_schedules_travel(workspace: Workspace) -> None:
     ("options", "sentence"),
     [
         ({"idle_time_before_shutdown_minutes": "soon"}, "minutes is 'soon', and must be a whole"),
+        (
+            {"idle_time_before_shutdown_minutes": 4321},
+            "is 4321, and at the most it is 4320",
+        ),
         ({"schedules": "daily"}, "schedules is 'daily', and must be a list"),
         ({"schedules": {"compute_start": []}}, "did you mean 'compute_start_stop'?"),
         ({"setup_scripts": "a.sh"}, "setup_scripts is 'a.sh'"),

@@ -6,6 +6,7 @@ import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ...core.errors import ComputeTargetException
+from ...core.instance_config import LONGEST_IDLE_S
 from ...core.nearest import suggest
 from ..values import plain
 from .configuration import ComputeTargetProvisioningConfiguration, switch, whole
@@ -67,7 +68,13 @@ class ComputeInstanceProvisioningConfiguration(ComputeTargetProvisioningConfigur
 def idle_minutes(value: Any) -> Optional[int]:
     """None and 0: it is never stopped for being idle."""
     name = "idle_time_before_shutdown_minutes"
-    return None if value in (None, "") else whole(name, value) or None
+    minutes = 0 if value in (None, "") else whole(name, value)
+    if minutes * 60 > LONGEST_IDLE_S:
+        raise ComputeTargetException(
+            f"{name} is {minutes}, and at the most it is {LONGEST_IDLE_S // 60}, three days",
+            hint="0 is never",
+        )
+    return minutes or None
 
 
 def listed_schedules(value: Any) -> List[Any]:
