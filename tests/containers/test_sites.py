@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -142,3 +143,61 @@ def test_a_run_that_wants_an_image_of_its_own_is_refused_on_such_nodes(
     environment = Environment.from_docker_image("own", BASE)
     with pytest.raises(WherryError, match="are containers already"):
         home.submit(TRAIN, compute_target="c1", environment=environment)
+
+
+LATE = """
+import os, time
+print("begun", flush=True)
+while not os.path.exists("/tmp/go"): time.sleep(0.05)
+print("the tail", flush=True)
+open("outputs/late.txt", "w").write("weights")
+open("/tmp/done", "w").close()
+time.sleep(600)
+"""
+
+
+@pytest.mark.containers
+def test_what_lies_in_a_container_that_has_stopped_is_brought_home(
+    home: Home, boxes: Workspace, podman: Podman
+) -> None:
+    cluster(boxes, "c1", max_nodes=1)
+    run = submit(home, LATE, "c1")
+    wait_until(lambda: "begun" in str(run.get_details_with_logs()["logFiles"]))
+    (name,) = names(podman)
+    for each in inside(podman, name):  # nothing is sent from now on
+        if "train.py" not in each.cmdline() and each.pid != first_of(podman, name):
+            each.suspend()
+    podman("exec", name, "touch", "/tmp/go")
+    wait_until(lambda: podman("exec", name, "ls", "/tmp").find("done") >= 0)
+    podman("kill", name)
+    run.wait_for_completion(raise_on_error=False)
+    assert run.get_status() == "Failed"
+    assert "the tail" in str(run.get_details_with_logs()["logFiles"])
+    assert "outputs/late.txt" in run.get_file_names()
+
+
+def first_of(podman: Podman, name: str) -> int:
+    return int(podman("inspect", "--format", "{{.State.Pid}}", name))
+
+
+def inside(podman: Podman, name: str) -> list[psutil.Process]:
+    space = os.readlink(f"/proc/{first_of(podman, name)}/ns/pid")
+    found = []
+    for each in psutil.process_iter():
+        with suppress(OSError, psutil.Error):
+            if os.readlink(f"/proc/{each.pid}/ns/pid") == space:
+                found.append(each)
+    return found
+
+
+@pytest.mark.containers
+def test_a_run_whose_container_somebody_removes_fails_and_says_so(
+    home: Home, boxes: Workspace, podman: Podman
+) -> None:
+    cluster(boxes, "c1", max_nodes=1)
+    run = submit(home, LATE, "c1")
+    wait_until(lambda: "begun" in str(run.get_details_with_logs()["logFiles"]))
+    podman("rm", "--force", "--time", "0", *names(podman))
+    run.wait_for_completion(raise_on_error=False)
+    assert run.get_status() == "Failed"
+    assert "somebody has removed it" in str(run.get_details()["error"])

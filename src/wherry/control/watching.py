@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from wherry.core.errors import LaunchRefusedError
+from wherry.core.errors import LaunchRefusedError, TargetUnavailableError
 from wherry.core.lifecycle import Observation, Phase
 from wherry.core.text import clean
-from wherry.drivers.base import Driver, Handle, Rescuer
+from wherry.drivers.base import NODE_GONE, Driver, Handle, Rescuer
 from wherry.store import attempts, runs
 
 from . import launch, run_logs
@@ -73,6 +73,10 @@ class Watching:
         try:
             request = launch.build(self._plane, run, attempt.id, attempts.place_of(attempt))
         except LaunchRefusedError:  # the server's key was replaced: what is seen must do
+            return False
+        except TargetUnavailableError as error:
+            if error.fields.get("cause") != NODE_GONE:
+                raise
             return False
         return self._driver.rescue(request)
 

@@ -14,6 +14,10 @@ Handle = NewType("Handle", str)
 """What a driver returned for an attempt: opaque JSON text, kept by the control plane."""
 
 
+# The ``cause`` of an outage that will not pass: what was there has ended with its node.
+NODE_GONE = "gone"
+
+
 @dataclass(frozen=True)
 class Launch:
     """Everything a driver needs to start one attempt; nothing about models or metrics.

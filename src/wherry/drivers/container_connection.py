@@ -11,10 +11,10 @@ from wherry.containers.engine import Engine
 from wherry.containers.error import ContainerError, EngineError
 from wherry.core.errors import TargetUnavailableError
 
+from .base import NODE_GONE
 from .container_place import ContainerPlace
 from .places import CONNECT_S, RefusedError
 
-GONE = "gone"
 _NOT_THERE = 404
 _HEAD = 8
 _OUTPUT = 1
@@ -67,7 +67,8 @@ async def connect(place: ContainerPlace) -> Opened:
         raise TargetUnavailableError(
             f"{place} has stopped",
             hint="its node is made again where runs wait for it",
-            cause=GONE,
+            cause=NODE_GONE,
+            stopped=seen["State"]["Status"] == "exited",
         )
     return Opened(place)
 
@@ -153,6 +154,6 @@ def _unavailable(place: ContainerPlace, error: Exception) -> TargetUnavailableEr
         return TargetUnavailableError(
             f"{place} is gone: somebody has removed it",
             hint="its node is made again where runs wait for it",
-            cause=GONE,
+            cause=NODE_GONE,
         )
     return TargetUnavailableError(f"{place}: {error}", cause="engine")

@@ -26,8 +26,8 @@ from .sites import Machine
 
 log = logging.getLogger(__name__)
 
-NODE, SERVER, SITE, GPUS = "wherry.node", "wherry.server", "wherry.site", "wherry.gpus"
-HOME = "wherry.home"
+NODE, SERVER, SITE, HOME = "wherry.node", "wherry.server", "wherry.site", "wherry.home"
+CPU, MEMORY, GPUS = "wherry.cpu", "wherry.memory", "wherry.gpus"
 
 # The shell is the first process: it takes in whatever loses its parent, and ends when told to.
 WAIT = "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"
@@ -115,11 +115,13 @@ class ContainerSite:
         wanted = {"label": [f"{SERVER}={self._server_id}", f"{SITE}={self._name}"]}
         try:
             engine = self._engine()
-            listed = engine.call("GET", "/containers/json", all=True, filters=wanted)
-            found = [seen_as(engine, str(each["Id"])) for each in listed]
+            found = engine.call("GET", "/containers/json", all=True, filters=wanted)
         except (ContainerError, EngineError) as error:
             raise self._unavailable(error) from None
-        return {seen["Config"]["Labels"][NODE]: self._machine(seen) for seen in found if seen}
+        return {
+            each["Labels"][NODE]: _machine(str(each["Names"][0]), each["Labels"], each)
+            for each in found
+        }
 
     def driver(self, node_id: str, machine: Machine) -> Driver:
         owned = machine.resources
@@ -186,7 +188,8 @@ class ContainerSite:
         if devices:
             host["DeviceRequests"] = gpus.request(devices, cdi=gpus.has_cdi())
         mine = {SERVER: self._server_id, SITE: self._name}
-        labels = {NODE: node_id, GPUS: ",".join(devices), HOME: home, **mine}
+        owned = {CPU: str(size.cpu), MEMORY: str(size.memory_bytes), GPUS: ",".join(devices)}
+        labels = {NODE: node_id, **owned, HOME: home, **mine}
         return {
             "Image": self._config.image,
             "Entrypoint": ["/bin/sh", "-c", WAIT],
@@ -205,13 +208,7 @@ class ContainerSite:
         return [each for each in map(str, range(self._config.gpus)) if each not in held][:count]
 
     def _machine(self, seen: Mapping[str, Any]) -> Machine:
-        host, name = seen["HostConfig"], str(seen["Name"]).lstrip("/")
-        devices = tuple(filter(None, seen["Config"]["Labels"][GPUS].split(",")))
-        owned = Resources(int(host["NanoCpus"]) / 1e9, int(host["Memory"]), len(devices))
-        config = {"address": _address(seen), "container": name}
-        if seen["Config"]["Labels"].get(HOME):
-            config["home"] = _HOME
-        return Machine(name, owned, devices, config)
+        return _machine(str(seen["Name"]), seen["Config"]["Labels"], seen)
 
     def _unavailable(self, error: Exception) -> TargetUnavailableError:
         if is_full_disk(str(error)):
@@ -223,6 +220,17 @@ class ContainerSite:
         told = str(error)
         named = told if self._name in told else f"site {self._name!r}: {told}"
         return TargetUnavailableError(named, cause="engine")
+
+
+def _machine(name: str, labels: Mapping[str, str], seen: Mapping[str, Any]) -> Machine:
+    """By its labels, since a list of containers tells no more of them."""
+    name = name.lstrip("/")
+    devices = tuple(filter(None, labels[GPUS].split(",")))
+    owned = Resources(float(labels[CPU]), int(labels[MEMORY]), len(devices))
+    config = {"address": _address(seen), "container": name}
+    if labels.get(HOME):
+        config["home"] = _HOME
+    return Machine(name, owned, devices, config)
 
 
 def name_of(node_id: str) -> str:
