@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 from starlette.types import Receive, Scope, Send
 
+from wherry.control.doors import Door
+
 from . import limits, upstream
 from .raw import Raw
 from .upstream import BrokenAnswerError, Headers, Upstream
@@ -54,16 +56,6 @@ _Counted = AbstractContextManager[None]
 
 class SilentError(Exception):
     """No answer began within ``limits.ANSWER_S``."""
-
-
-class Door(Protocol):
-    """The way to a JupyterLab: a unix socket of this machine, and what opens it."""
-
-    @property
-    def socket(self) -> str: ...
-
-    @property
-    def token(self) -> str: ...
 
 
 class _Ends(Protocol):

@@ -8,6 +8,7 @@ from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 
 from wherry.core.errors import AuthenticationException, WherryError
+from wherry.core.instance_state import MOVING
 from wherry.core.text import clean
 
 from . import problems
@@ -16,7 +17,6 @@ _POLICY = (
     "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
-_MOVING = {"Creating", "Restarting", "SettingUp", "Starting", "Stopping", "UserSettingUp"}
 _AGAIN_S = 2
 _LONGEST = 1000
 _PAGE = """<!doctype html>
@@ -58,7 +58,7 @@ def refusal(request: Request, error: Exception, name: str = "") -> Response:
 
 
 def _page(error: WherryError, name: str) -> str:
-    soon = error.fields.get("state") in _MOVING or error.http_status == 503
+    soon = error.fields.get("state") in MOVING or error.http_status == 503
     hint = error.hint or ""
     if isinstance(error, AuthenticationException) and name:
         hint = f"open it with: wherry compute open {name}"

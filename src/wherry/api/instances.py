@@ -28,7 +28,7 @@ from wherry.core.errors import (
     ServerUnavailableError,
     TargetUnavailableError,
 )
-from wherry.core.targets import key
+from wherry.core.targets import instance_path, key
 
 from . import limits
 from .access import who_may
@@ -173,7 +173,7 @@ class Visit:
         self.name = unquote(rest[0]) if rest else ""
         self.at = (unquote(workspace), self.name)
         scope["path_params"] = {"workspace": self.at[0], "name": self.name}
-        self.base = instance_logins.path_of(*self.at)
+        self.base = instance_path(key(*self.at))
         self.host = request.headers.get("host", "")
         self.scheme = scheme_of(scope)
         self.target = _target(scope, scope["query_string"].decode("latin-1"))

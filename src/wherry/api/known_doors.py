@@ -9,10 +9,9 @@ from typing import Generic, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
-from wherry.control import instance_logins
+from wherry.control import doors, instance_logins
+from wherry.control.doors import Door
 from wherry.control.plane import Plane
-
-from .forwarding import Door
 
 T = TypeVar("T")
 _DOOR_S = 5.0
@@ -26,7 +25,7 @@ class KnownDoors:
     """By workspace and name."""
 
     def __init__(self, plane: Plane) -> None:
-        self._doors: _Kept[Door] = _Kept(_DOOR_S, lambda at: plane.door(*at))
+        self._doors: _Kept[Door] = _Kept(_DOOR_S, lambda at: doors.door(plane, *at))
         self._ids: _Kept[str | None] = _Kept(
             _ID_S, lambda at: instance_logins.instance_id(plane, *at)
         )

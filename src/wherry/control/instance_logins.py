@@ -9,12 +9,11 @@ from __future__ import annotations
 import hmac
 from datetime import timedelta
 from typing import Any
-from urllib.parse import quote
 
 from wherry.core.compute_configs import INSTANCE
 from wherry.core.errors import ConflictError
 from wherry.core.records import iso
-from wherry.core.targets import key
+from wherry.core.targets import instance_path, key
 from wherry.store import computes, workspaces
 
 from .computes import get
@@ -22,11 +21,6 @@ from .plane import Plane
 
 COOKIE_LASTS = timedelta(hours=24)
 RENEWED_AFTER = COOKIE_LASTS / 2
-
-
-def path_of(workspace: str, name: str) -> str:
-    """Where an instance is under the address of the server."""
-    return f"/instances/{quote(workspace, safe='')}/{quote(name, safe='')}/"
 
 
 def open_instance(plane: Plane, workspace_name: str, name: str) -> dict[str, Any]:
@@ -39,7 +33,7 @@ def open_instance(plane: Plane, workspace_name: str, name: str) -> dict[str, Any
             hint="create one with: wherry compute create --type ComputeInstance",
         )
     code, until = plane.codes.give(row.id, plane.now())
-    return {"url": f"{path_of(workspace_name, name)}?code={code}", "expires_at": iso(until)}
+    return {"url": f"{instance_path(row.target)}?code={code}", "expires_at": iso(until)}
 
 
 def instance_id(plane: Plane, workspace: str, name: str) -> str | None:

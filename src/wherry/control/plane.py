@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from wherry.blobs.base import BlobStore, LogStore
 from wherry.blobs.folder import FolderBlobStore, FolderLogStore
 from wherry.core import private_files
-from wherry.core.errors import ConflictError, ServerUnavailableError, WherryError
+from wherry.core.errors import ServerUnavailableError, WherryError
 from wherry.core.settings import Settings
 from wherry.core.sizes import parse_bytes
 from wherry.core.targets import CONTAINER_INSTANCE, LOCAL
@@ -52,10 +52,6 @@ ABSENCE = timedelta(seconds=45)
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-def _no_door(_workspace: str, name: str) -> Any:
-    raise ConflictError(f"compute instance {name!r} cannot be opened yet")
 
 
 @dataclass
@@ -100,7 +96,6 @@ class Plane:
     last_pass: datetime | None = None
     good_attempts: dict[str, datetime] = field(default_factory=dict)
     traffic: dict[str, Traffic] = field(default_factory=dict)  # by target, through the proxy
-    door: Callable[[str, str], Any] = _no_door
     codes: Codes = field(default_factory=Codes)
     recent_trees: Recent[Tree] = field(default_factory=lambda: Recent(8))
     recent_archives: Recent[bytes | None] = field(default_factory=lambda: Recent(32))

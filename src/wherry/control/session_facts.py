@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from wherry.core.lifecycle import Status
+from wherry.core.targets import instance_path
 from wherry.store import run_labels, runs
 
 from .plane import Plane
@@ -15,7 +16,7 @@ from .plane import Plane
 
 def base_url(row: Row[Any]) -> str:
     """The path under which the server leads to it."""
-    return f"/instances/{row.target}/"
+    return instance_path(row.target)
 
 
 def jupyter_token(plane: Plane, row: Row[Any], session: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Tuple
+from urllib.parse import quote
 
 from .errors import UserErrorException
 
@@ -33,6 +34,12 @@ def name_of(key: str) -> str:
 
 def workspace_of(key: str) -> str:
     return key.rpartition("/")[0]
+
+
+def instance_path(key: str) -> str:
+    """Where a compute instance is under the address of its server."""
+    workspace, name = (quote(each, safe="") for each in (workspace_of(key), name_of(key)))
+    return f"/instances/{workspace}/{name}/"
 
 
 def check_compute_name(workspace: str, name: object) -> str:

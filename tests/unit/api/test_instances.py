@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -21,7 +21,9 @@ from tests.homes import wait_until
 from tests.planes import TOKEN, make_plane
 from tests.stand_in import PATIENCE_S, StandIn, standing_in
 from wherry.api import limits
-from wherry.control import instance_logins, instance_tokens
+from wherry.control import doors, instance_logins, instance_tokens
+from wherry.control.doors import Door
+from wherry.control.plane import Plane
 from wherry.core.errors import ConflictError
 from wherry.core.ids import new_uuid
 from wherry.core.targets import key
@@ -34,11 +36,6 @@ JUPYTER_TOKEN = "jupyter-token"
 PAGE = {"Accept": "text/html,*/*"}
 
 
-class Door(NamedTuple):
-    socket: str
-    token: str
-
-
 class World:
     """A server with instances ``nb`` and ``other``, and the program behind the first."""
 
@@ -49,12 +46,12 @@ class World:
         self.states: dict[str, str] = {}
         self.asked_for_door = 0
 
-    def door(self, _workspace: str, name: str) -> Door:
+    def door(self, _plane: Plane, _workspace: str, name: str) -> Door:
         self.asked_for_door += 1
         if self.states.get(name, "Running") != "Running":
             state = self.states[name]
             raise ConflictError(f"compute instance {name!r} is {state}", hint="wait", state=state)
-        return Door(self.jupyter.path, JUPYTER_TOKEN)
+        return Door(self.jupyter.path, BASE, JUPYTER_TOKEN)
 
     @property
     def port(self) -> int:
@@ -130,7 +127,7 @@ class Reply:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     plane = make_plane(tmp_path / "home", {"local": MemoryDriver()})
     with (
         tempfile.TemporaryDirectory(prefix="wherry-") as folder,
@@ -140,7 +137,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         world = World(server, jupyter)
         world.add("nb")
         world.add("other")
-        plane.door = world.door
+        monkeypatch.setattr(doors, "door", world.door)
         yield world
         jupyter.released.set()
 
