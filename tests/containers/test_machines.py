@@ -99,7 +99,7 @@ def test_a_machine_is_made_used_and_deleted(
 ) -> None:
     found_or_made(boxes, "mydsvm")
     told = capsys.readouterr().out
-    assert told.startswith("creating new.\nSucceeded\n"), told
+    assert told.startswith("creating new.\nSucceeded"), told
     assert told.endswith('Provisioning operation finished, operation "Succeeded"\n')
     dsvm_compute = found_or_made(boxes, "mydsvm")
     assert capsys.readouterr().out == "found existing: mydsvm\n"

@@ -10,12 +10,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import asyncssh
 import pytest
 
 from tests.unit.control.cluster_world import TARGET, ClusterWorld, MemorySite
 from tests.unit.control.crashing import Crash, Fuse
 from tests.unit.control.test_reconciler import Clock, clock
-from wherry.control import computes, costs, giving_up, sites
+from wherry.control import computes, costs, giving_up, sites, ssh_access
 from wherry.core.errors import (
     ConflictError,
     NotFoundError,
@@ -173,6 +174,17 @@ def test_a_machine_of_an_engine_that_is_gone_for_good_is_given_up(world: Machine
     computes.remove(world.plane, "w", "cpu", cancel=True)
     giving_up.give_up_node(world.plane, "w", "cpu", next(iter(world.there)), "me")
     assert computes.finish_removal(world.plane, TARGET)  # though its home cannot be removed
+
+
+def test_a_certificate_is_for_machines_that_were_made_with_containers(world: MachineWorld) -> None:
+    key = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode()
+    given = ssh_access.certificate(world.plane, "w", "cpu", key, 300, "me")
+    assert given["certificate"].startswith("ssh-ed25519-cert-v01@openssh.com ")
+    computes.put(world.plane, "w", "c1", {"type": "AmlCompute", "config": {"max_nodes": 1}})
+    with pytest.raises(ConflictError, match="no machine that this server has made"):
+        ssh_access.certificate(world.plane, "w", "c1", key, 300, "me")
+    with pytest.raises(UserErrorException, match="no public key"):
+        ssh_access.certificate(world.plane, "w", "cpu", "secret", 300, "me")
 
 
 def test_a_machine_is_one(world: MachineWorld) -> None:
