@@ -36,8 +36,12 @@ _LAST, _MOST_COUNTED = 2**62, 1000
 
 def record(plane: Plane, connection: Connection, row: Row[Any]) -> dict[str, Any]:
     present = nodes.present(connection, row.target)
+    instance = _of_instance(plane, connection, row)
+    session = instance["instance"]["session_run_id"] if instance else None
+    active = [each for each in attempts.active(connection, row.target) if each.run_id != session]
     busy = nodes.busy(connection, row.target)
-    active = attempts.active(connection, row.target)
+    if instance:  # its session is no run that people have given it
+        busy = {each.node_id: each.run_id for each in active}
     begun = {attempt.node_id: attempt.created_at for attempt in reversed(active)}
     shown = [_node(node, busy.get(node.id), begun.get(node.id)) for node in present]
     located = row.kind in LOCATED
@@ -57,14 +61,14 @@ def record(plane: Plane, connection: Connection, row: Row[Any]) -> dict[str, Any
         "created_at": iso(row.created_at),
         "modified_at": iso(row.modified_at),
         "state": "Stopped" if row.stopped_at is not None else "Running",
-        **_of_instance(plane, connection, row),
+        **instance,
         "problem": problem(plane, connection, row, present),
         "doing": doing(plane, present),
         "notices": told,
         "status": _status(row, present, shown) if located else None,
         "node_size": size,
         "nodes": shown,
-        "free": _free(shown) if located else _left(plane.machines.get(row.target), active),
+        "free": _free_on(plane, row, shown, active),
         "active": len(active),
         "waiting": _waiting(connection, row.target),
     }
@@ -82,10 +86,28 @@ def _waiting(connection: Connection, target: str) -> int:
     return queues.count_before(connection, target, _LAST, _MOST_COUNTED)
 
 
+def _free_on(
+    plane: Plane, row: Row[Any], shown: Sequence[Mapping[str, Any]], active: Sequence[Any]
+) -> dict[str, Any]:
+    if row.kind == INSTANCE:
+        return _shared(shown, active)
+    if row.kind in LOCATED:
+        return _free(shown)
+    return _left(plane.machines.get(row.target), active)
+
+
 def _free(shown: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the nodes have that run nothing."""
     idle = [node for node in shown if node["state"] == nodes.IDLE]
     return {what: sum(node[what] for node in idle) for what in ("cpu", "memory_bytes", "gpu")}
+
+
+def _shared(shown: Sequence[Mapping[str, Any]], active: Sequence[Any]) -> dict[str, Any]:
+    """What runs leave of a node that they share."""
+    ready = [node for node in shown if node["state"] in (nodes.IDLE, nodes.RUNNING)]
+    every = [Resources(node["cpu"], node["memory_bytes"], node["gpu"]) for node in ready]
+    total = sum(every, Resources(0, 0, 0))
+    return dict(free_of(total, [_used(row) for row in active]).__dict__) if ready else _free([])
 
 
 def problem(

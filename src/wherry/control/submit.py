@@ -236,7 +236,7 @@ def new_row(
     root_id: str | None = None,
 ) -> dict[str, Any]:
     """A queued run as it is stored."""
-    run_id = new_run_id(spec.experiment, now.timestamp())
+    run_id = new_run_id(spec.experiment.lstrip("."), now.timestamp())
     return {
         "id": run_id,
         "workspace_id": workspace.id,

@@ -19,6 +19,7 @@ from wherry.control.reconciler import Reconciler
 from wherry.control.reports import report
 from wherry.control.workers import AtOnce
 from wherry.core.errors import ConflictError, NotFoundError
+from wherry.core.ids import check_run_id
 from wherry.core.lifecycle import ExitRecord, Phase
 from wherry.core.sessions import SESSION
 from wherry.store import computes as rows
@@ -122,7 +123,21 @@ def test_no_list_shows_a_session(world: InstanceWorld) -> None:
     assert runs.page(world.plane, "w", Filter(), 10, None).items == []
     assert computes.active_runs(world.plane, "w", "nb", 10, None).items == []
     [shown] = runs.page(world.plane, "w", Filter(type=SESSION), 10, None).items
-    assert shown.id == world.session
+    assert shown.id == check_run_id(world.session)
+
+
+def test_a_session_counts_neither_as_a_run_nor_as_work_of_the_node(world: InstanceWorld) -> None:
+    world.come_up()
+    record = world.show()
+    (node,) = record["nodes"]
+    assert (node["state"], node["run_id"], record["active"]) == ("idle", None, 0)
+    assert record["free"]["cpu"] == node["cpu"] == 2
+    run_id = world.submit(resources={"cpu": 1})
+    world.tick()
+    record = world.show()
+    (node,) = record["nodes"]
+    assert (node["state"], node["run_id"], record["active"]) == ("running", run_id, 1)
+    assert record["free"]["cpu"] == 1
 
 
 def test_runs_share_the_node_with_the_session(world: InstanceWorld) -> None:
