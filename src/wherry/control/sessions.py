@@ -12,7 +12,7 @@ from wherry.core.instance_config import InstanceConfig
 from wherry.core.lifecycle import Status
 from wherry.core.records import Workspace
 from wherry.core.resources import Resources
-from wherry.core.sessions import EXPERIMENT, SESSION
+from wherry.core.sessions import EXPERIMENT, SESSION, variables
 from wherry.core.specs import EnvironmentSpec, RunSpec
 from wherry.core.targets import workspace_of
 from wherry.store import computes, instances, runs, workspaces
@@ -25,6 +25,7 @@ from .submit import new_row
 
 ENVIRONMENT = "Wherry-jupyter"
 _KEPT = 3
+_LONGEST = 1_000_000  # of what a session is told, all together
 
 
 def begin(plane: Plane, row: Row[Any], node: Row[Any]) -> None:
@@ -51,6 +52,7 @@ def begin(plane: Plane, row: Row[Any], node: Row[Any]) -> None:
         config = InstanceConfig(**row.config)
         told["creation_script"] = config.creation_script
         told["startup_script"] = config.startup_script
+        _shorten(told)
         workspace = workspaces.get(connection, workspace_name)
         spec = _spec(workspace, row, snapshot_id, told)
         run_id = _insert(plane, connection, workspace, spec)
@@ -89,6 +91,17 @@ def _kernels(
     return found, missing
 
 
+def _shorten(told: dict[str, Any]) -> None:
+    """It goes into environment variables: kernels whose description does not fit are left out."""
+    while told["kernels"] and len(json.dumps(told)) > _LONGEST:
+        largest = max(told["kernels"], key=lambda each: len(json.dumps(each)))
+        told["kernels"].remove(largest)
+        told["notices"].append(
+            f"there is no kernel for environment {largest['name']!r} version {largest['version']}:"
+            f" its description is too long"
+        )
+
+
 def _spec(workspace: Workspace, row: Row[Any], snapshot_id: str, told: dict[str, Any]) -> RunSpec:
     wanted = curated.get(workspace.name, ENVIRONMENT, None)
     environment = EnvironmentSpec(
@@ -100,7 +113,7 @@ def _spec(workspace: Workspace, row: Row[Any], snapshot_id: str, told: dict[str,
         target=row.name,
         command=["python", "-m", "wherry.session"],
         environment=environment,
-        environment_variables={"WHERRY_SESSION": json.dumps(told)},
+        environment_variables=variables(json.dumps(told)),
         resources=Resources(0, 0, 0),
         display_name=f"JupyterLab of {row.name}",
     )

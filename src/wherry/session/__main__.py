@@ -9,10 +9,11 @@ import time
 from typing import Optional
 
 from wherry.core.errors import UserErrorException
+from wherry.core.sessions import joined
 from wherry.runner.process import Signals
 
 from . import scripts, shell
-from .contract import VARIABLE, Contract, Script, read
+from .contract import Contract, Script, read
 from .home import Home, HomeError, place
 from .jupyter import Jupyter
 from .kernels import Fetch, Kernels
@@ -33,7 +34,7 @@ _LONG_S = 30.0
 def main() -> int:
     signals = Signals()
     try:
-        contract = read(os.environ.get(VARIABLE, ""))
+        contract = read(joined(os.environ))
     except ValueError as error:
         say(f"a session cannot begin: {error}")
         return 2

@@ -1,11 +1,12 @@
-"""What the server tells a session, in one environment variable."""
+"""What the server tells a session."""
 
 from __future__ import annotations
 
 from json import loads
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
-VARIABLE = "WHERRY_SESSION"
+from wherry.core.sessions import VARIABLE
+
 _MINUTES = 15
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 from typing import Dict, Mapping
 
-from .contract import VARIABLE, Contract
+from wherry.core.sessions import VARIABLE
+
+from .contract import Contract
 
 _OF_THE_RUN = (
-    VARIABLE,
     "WHERRY_RUN_ID",
     "WHERRY_RUN_TOKEN",
     "WHERRY_SPOOL",
@@ -32,7 +33,7 @@ _OF_THE_RUN = (
 
 def of_user(inherited: Mapping[str, str], contract: Contract, home: str) -> Dict[str, str]:
     """What the session itself was given, as a person in the instance's home would have it."""
-    found = {name: value for name, value in inherited.items() if name not in _OF_THE_RUN}
+    found = {name: value for name, value in inherited.items() if not _of_the_run(name)}
     if not found.get("CUDA_VISIBLE_DEVICES"):
         found.pop("CUDA_VISIBLE_DEVICES", None)  # the session asks for none; the node may have some
     if contract.workspace:
@@ -50,6 +51,10 @@ def of_user(inherited: Mapping[str, str], contract: Contract, home: str) -> Dict
         "HISTFILE": os.path.join(home, ".wherry", "shell_history"),
         "WHERRY_INSTANCE": contract.instance,
     }
+
+
+def _of_the_run(name: str) -> bool:
+    return name in _OF_THE_RUN or name.startswith(VARIABLE)
 
 
 def within(variables: Mapping[str, str], venv: str, *folders: str) -> Dict[str, str]:

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.control.cluster_world import ClusterWorld, MemorySite
 from tests.unit.control.crashing import Crash, Fuse
 from tests.unit.control.test_reconciler import Clock, clock
-from wherry.control import computes, doors, runs
+from wherry.control import computes, doors, runs, sessions
 from wherry.control.instances import Instance
 from wherry.control.reconciler import Reconciler
 from wherry.control.reports import report
@@ -342,3 +342,16 @@ def test_whenever_the_server_dies_an_instance_comes_up_with_one_session(
         world.restart()
     assert point > 10
     world.close()
+
+
+def test_kernels_whose_description_is_too_long_are_left_out() -> None:
+    small = {"name": "small", "version": "1", "specification": {}}
+    large = {"name": "large", "version": "2", "specification": {"x": "y" * 1_000_000}}
+    told: dict[str, Any] = {"kernels": [small, large], "notices": []}
+    sessions._shorten(told)
+    assert told == {
+        "kernels": [small],
+        "notices": [
+            "there is no kernel for environment 'large' version 2: its description is too long"
+        ],
+    }

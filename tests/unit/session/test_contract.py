@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from wherry.core.sessions import joined, variables
 from wherry.session.contract import Script, read
 
 
@@ -34,3 +35,12 @@ def test_scripts_and_kernels() -> None:
 def test_what_is_no_contract_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         read(text)
+
+
+def test_what_is_too_long_for_one_variable_goes_into_several() -> None:
+    text = json.dumps({"content": "x" * 250_000})
+    told = variables(text)
+    assert list(told) == ["WHERRY_SESSION", "WHERRY_SESSION_1", "WHERRY_SESSION_2"]
+    assert all(len(piece) <= 100_000 for piece in told.values())
+    assert joined({"OTHER": "1", **told}) == text
+    assert joined({}) == ""

@@ -17,6 +17,7 @@ import pytest
 
 from tests.homes import wait_until
 from tests.jupyter import Lab
+from wherry.core.sessions import variables
 
 _SOURCE = Path(__file__).resolve().parents[3] / "src"
 _QUICK = (
@@ -58,7 +59,7 @@ class Life:
 
     def begin(self, start_s: float = 300, grace_s: float = 60, **contract: Any) -> None:
         fields = {"home": str(self.home), "jupyter_token": "secret", "base_url": "/b/", **contract}
-        env = {**os.environ, "WHERRY_SESSION": json.dumps(fields)}
+        env = {**os.environ, **variables(json.dumps(fields))}
         env["PYTHONPATH"] = f"{_SOURCE}:{self._modules}"
         code = _QUICK.format(start_s=start_s, grace_s=grace_s)
         with self._log.open("wb") as log:
@@ -158,7 +159,9 @@ def test_one_that_never_answers_counts_as_dead(life: Life) -> None:
 
 
 def test_an_end_that_is_asked_for_during_a_script(life: Life) -> None:
-    life.begin(create=True, creation_script={"content": "echo begun; sleep 1000"})
+    life.begin(
+        create=True, creation_script={"content": f"echo begun; sleep 1000\n: {'x' * 150_000}"}
+    )
     life.wait_for("begun")
     assert life.end() == 0
     assert "answers" not in life.said()

@@ -15,6 +15,7 @@ _OF_A_RUN = {
     "WHERRY_RUN_TOKEN": "of-attempt",
     "WHERRY_ATTEMPT_ID": "a",
     "WHERRY_SESSION": "{}",
+    "WHERRY_SESSION_1": "{}",
     "WHERRY_SERVER": "http://127.0.0.1:1",
     "WHERRY_SERVER_FILE": "/server.json",
     "AZUREML_RUN_ID": "r",
