@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -64,6 +65,8 @@ class LocalDriver:
         self._gpus = gpus
         self._warm = warm or Warm()
         self._measured: tuple[float, float, int] | None = None
+        # Not kept on disk: what died with an earlier server says nothing against another try.
+        self._rescues: Counter[str] = Counter()
 
     def tidy(self) -> None:
         boxes.sweep(self._root)
@@ -117,8 +120,9 @@ class LocalDriver:
             with self._alone():
                 if _runner(folder):
                     return True
-                if not _exists(folder / "started") or not _one_more_rescue(folder):
+                if not _exists(folder / "started") or self._rescues[folder.name] >= _RESCUES:
                     return False
+                self._rescues[folder.name] += 1
                 self._start_runner(launch, folder, rescue=True)
         except OSError as error:
             raise TargetUnavailableError(f"{folder} cannot be rescued: {error}") from None
@@ -157,6 +161,7 @@ class LocalDriver:
         folder = self._folder(handle)
         if folder is None:
             return
+        del self._rescues[folder.name]
         rubbish = folder.with_name(f".released-{folder.name}")
         with self._reaching():
             _remove(rubbish)  # of a release that was interrupted
@@ -308,14 +313,6 @@ def _restarted(folder: Path) -> bool:
 
 def _filled(argv: Sequence[str], folder: Path | str) -> list[str]:
     return [argument.replace("{dir}", str(folder)) for argument in argv]
-
-
-def _one_more_rescue(folder: Path) -> bool:
-    """One byte for each that was tried."""
-    path = folder / "rescues"
-    with path.open("ab") as file:
-        file.write(b"+")
-        return file.tell() <= _RESCUES
 
 
 def _open_nursery(launch: Launch, folder: Path, inbox: int) -> Nursery:

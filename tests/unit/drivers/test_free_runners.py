@@ -101,8 +101,9 @@ def test_one_that_was_handed_over_in_vain_is_rescued_by_one(node: Node) -> None:
     handle = node.handed_over("/bin/true")
     assert node.driver.rescue(node.last)
     until(lambda: look(node.driver, handle).phase is Phase.RUNNING)
+    rescuer = (node.folder(handle) / "spawned").read_bytes()
     assert node.driver.rescue(node.last)
-    assert (node.folder(handle) / "rescues").read_bytes() == b"+"
+    assert (node.folder(handle) / "spawned").read_bytes() == rescuer
     node.driver.cancel(handle, force=True)
     assert look(node.driver, handle).phase is Phase.EXITED
 

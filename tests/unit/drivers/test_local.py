@@ -69,6 +69,18 @@ def ended(driver: LocalDriver, handle: Handle) -> Observation:
     return look(driver, handle)
 
 
+def test_what_died_with_a_server_does_not_count_against_the_next_rescue(
+    driver: LocalDriver, root: Path
+) -> None:
+    wanted = launch(["true"])
+    handle = driver.submit(wanted)
+    until(lambda: look(driver, handle).phase is Phase.EXITED)
+    while driver.rescue(wanted):
+        until(lambda: look(driver, handle).phase is Phase.EXITED)
+    assert LocalDriver(root).rescue(wanted)
+    driver.release(handle)
+
+
 def test_an_attempt_is_unknown_until_it_is_asked_for(driver: LocalDriver) -> None:
     assert driver.is_unknown("a1")
     handle = driver.submit(launch(["sleep", "60"]))
