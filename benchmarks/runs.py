@@ -23,7 +23,7 @@ from benchmarks.measure import (
 from wherry import Experiment, Run, ScriptRunConfig, Workspace
 
 BURST = 200
-ROUNDS = 3
+ROUNDS = 5
 BULK = 3000
 
 

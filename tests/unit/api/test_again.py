@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,9 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy.exc import IntegrityError, NoResultFound, OperationalError
 
-from tests.planes import TOKEN, add_snapshot, make_plane, run_fields
+from tests.planes import make_plane, run_fields
 from tests.unit.api.test_api import problem
 from tests.unit.api.test_hostile import at_once, interactive
-from wherry.api.app import create_app
 from wherry.control.plane import Plane
 from wherry.drivers.memory import MemoryDriver
 from wherry.store import runs, tracking, workspaces
@@ -37,19 +36,6 @@ COLLISIONS = [
 @pytest.fixture
 def plane(tmp_path: Path, database: Database) -> Plane:
     return make_plane(tmp_path / "home", {"local": MemoryDriver()}, database)
-
-
-@pytest.fixture
-def api(plane: Plane) -> Iterator[TestClient]:
-    with TestClient(create_app(plane, reconcile=False), raise_server_exceptions=False) as client:
-        client.headers["Authorization"] = f"Bearer {TOKEN}"
-        client.base_url = client.base_url.join("/api/v1/")
-        yield client
-
-
-@pytest.fixture
-def snapshot(plane: Plane) -> str:
-    return add_snapshot(plane, {"train.py": b"print(1)\n"})
 
 
 def failing(

@@ -5,41 +5,19 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.planes import TOKEN, add_snapshot, make_plane, run_fields
+from tests.planes import TOKEN, add_snapshot, run_fields
 from wherry.api.app import create_app
 from wherry.control import attempt_tokens
 from wherry.control.plane import Plane
 from wherry.control.reconciler import Reconciler
-from wherry.drivers.memory import MemoryDriver
 from wherry.runner.shipping import LOG_CHUNK
 
 STD_LOG = "user_logs/std_log.txt"
-
-
-@pytest.fixture
-def plane(tmp_path: Path) -> Plane:
-    return make_plane(tmp_path / "home", {"local": MemoryDriver()})
-
-
-@pytest.fixture
-def api(plane: Plane) -> Iterator[TestClient]:
-    app = create_app(plane, reconcile=False)
-    with TestClient(app, raise_server_exceptions=False) as client:
-        client.headers["Authorization"] = f"Bearer {TOKEN}"
-        client.base_url = client.base_url.join("/api/v1/")
-        yield client
-
-
-@pytest.fixture
-def snapshot(plane: Plane) -> str:
-    return add_snapshot(plane, {"train.py": b"print(1)\n", "lib/a.py": b"x = 1\n"})
 
 
 def submit(api: TestClient, snapshot: str, **fields: Any) -> dict[str, Any]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.planes import TOKEN, add_snapshot, make_plane, run_fields
+from tests.planes import add_snapshot, make_plane, run_fields
 from tests.unit.api.test_api import problem
-from wherry.api.app import create_app
 from wherry.control.plane import Plane
 from wherry.drivers.memory import MemoryDriver
 from wherry.store.database import Database
@@ -20,14 +18,6 @@ from wherry.store.database import Database
 @pytest.fixture
 def plane(tmp_path: Path, database: Database) -> Plane:
     return make_plane(tmp_path / "home", {"local": MemoryDriver()}, database)
-
-
-@pytest.fixture
-def api(plane: Plane) -> Iterator[TestClient]:
-    headers = {"Authorization": f"Bearer {TOKEN}"}
-    app = create_app(plane, reconcile=False)
-    with TestClient(app, base_url="http://testserver/api/v1", headers=headers) as client:
-        yield client
 
 
 @pytest.fixture

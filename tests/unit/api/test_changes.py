@@ -6,25 +6,18 @@ import base64
 import hashlib
 import tarfile
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.planes import add_snapshot, make_plane
+from tests.planes import add_snapshot
 from wherry.api.bodies import NewSnapshot
 from wherry.control import snapshots
 from wherry.control.plane import Plane
 from wherry.core.errors import ConflictError, NotFoundError, UserErrorException
 from wherry.core.snapshots import FileEntry, snapshot_id
 from wherry.core.trees import Tree
-from wherry.drivers.memory import MemoryDriver
 from wherry.store import workspaces
-
-
-@pytest.fixture
-def plane(tmp_path: Path) -> Plane:
-    return make_plane(tmp_path / "home", {"local": MemoryDriver()})
 
 
 def entry(path: str, content: bytes) -> FileEntry:

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.planes import TOKEN, add_snapshot, make_plane, run_fields
+from tests.planes import TOKEN, add_snapshot, run_fields
 from wherry.api.app import create_app
 from wherry.control import computes
 from wherry.control.plane import Plane
 from wherry.control.submit import submit
-from wherry.drivers.memory import MemoryDriver
 from wherry.store import tables
 
 COMPUTES = "/api/v1/workspaces/w/computes"
 CLUSTER = {"type": "AmlCompute", "config": {"max_nodes": 4}}
 POOL = {"kind": "ssh", "config": {"hosts": ["one.lab", {"address": "two.lab", "port": 2222}]}}
-
-
-@pytest.fixture
-def plane(tmp_path: Path) -> Plane:
-    return make_plane(tmp_path / "home", {"local": MemoryDriver()})
 
 
 @pytest.fixture

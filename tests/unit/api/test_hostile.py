@@ -6,16 +6,15 @@ import base64
 import errno
 import json
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.planes import TOKEN, add_snapshot, make_plane, run_fields
+from tests.planes import make_plane, run_fields
 from tests.unit.api.test_api import problem, started, submit
-from wherry.api.app import create_app
 from wherry.control import files
 from wherry.control.plane import Plane
 from wherry.drivers.memory import MemoryDriver
@@ -31,17 +30,9 @@ def plane(tmp_path: Path, database: Database) -> Plane:
 
 
 @pytest.fixture
-def api(plane: Plane) -> Iterator[TestClient]:
-    with TestClient(create_app(plane, reconcile=False), raise_server_exceptions=False) as client:
-        client.headers["Authorization"] = f"Bearer {TOKEN}"
-        client.headers["Content-Type"] = "application/json"
-        client.base_url = client.base_url.join("/api/v1/")
-        yield client
-
-
-@pytest.fixture
-def snapshot(plane: Plane) -> str:
-    return add_snapshot(plane, {"train.py": b"print(1)\n"})
+def api(api: TestClient) -> TestClient:
+    api.headers["Content-Type"] = "application/json"
+    return api
 
 
 def interactive(api: TestClient, **fields: Any) -> str:

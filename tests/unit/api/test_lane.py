@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.planes import TOKEN, add_snapshot, make_plane, run_fields
+from tests.planes import TOKEN, add_snapshot, run_fields
 from wherry.api import lane
 from wherry.api.app import create_app
 from wherry.control import attempt_tokens
 from wherry.control.plane import Plane
 from wherry.control.reconciler import Reconciler
-from wherry.drivers.memory import MemoryDriver
 from wherry.store import attempts, run_records, runs
 
 OWNER = f"Bearer {TOKEN}"
 CHANGES = ("id", "number", "submitted_at", "root_id")
-
-
-@pytest.fixture
-def plane(tmp_path: Path) -> Plane:
-    return make_plane(tmp_path / "home", {"local": MemoryDriver()})
 
 
 @pytest.fixture
