@@ -46,6 +46,7 @@ def begin(plane: Plane, row: Row[Any], node: Row[Any]) -> None:
             "jupyter_token": jupyter_token(plane, row, number),
             "token": instance_tokens.make(plane, row),
             "create": not known.created,
+            "gpus": list(node.gpus),
             "kernels": kernels,
             "notices": missing,
         }

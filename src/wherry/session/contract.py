@@ -43,6 +43,7 @@ class Contract(NamedTuple):
     create: bool
     creation_script: Optional[Script]
     startup_script: Optional[Script]
+    gpus: List[str]
     kernels: List[Kernel]
     notices: List[str]
 
@@ -64,6 +65,7 @@ def read(text: str) -> Contract:
         create=bool(fields.get("create")),
         creation_script=_script(fields.get("creation_script")),
         startup_script=_script(fields.get("startup_script")),
+        gpus=[str(each) for each in fields.get("gpus") or []],
         kernels=[_kernel(each) for each in fields.get("kernels") or []],
         notices=[str(each) for each in fields.get("notices") or []],
     )

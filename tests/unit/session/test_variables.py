@@ -40,6 +40,11 @@ def test_a_notebook_is_in_no_run_and_has_the_token_of_the_instance(tmp_path: Pat
     assert found["JUPYTER_CONFIG_DIR"].startswith(str(tmp_path))
 
 
+def test_notebooks_have_the_gpus_of_the_node(tmp_path: Path) -> None:
+    contract = _CONTRACT._replace(gpus=["1", "3"])
+    assert of_user(_OF_A_RUN, contract, str(tmp_path))["CUDA_VISIBLE_DEVICES"] == "1,3"
+
+
 def test_the_home_of_a_container_is_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert of_user(_OF_A_RUN, _CONTRACT, str(tmp_path))["HOME"] == "/home/me"
     monkeypatch.setattr("os.path.ismount", lambda path: path == str(tmp_path))
