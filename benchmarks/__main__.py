@@ -15,6 +15,7 @@ from benchmarks import (
     flat,
     logs,
     metrics,
+    proxy,
     runs,
     snapshots,
     ssh,
@@ -34,6 +35,7 @@ PARTS = {
     "environments": environments.rows,
     "clusters": clusters.rows,
     "ssh": ssh.rows,
+    "proxy": proxy.rows,
 }
 
 

@@ -86,7 +86,7 @@ def _times(source: Path, machine: sshd.Sshd) -> tuple[float, float]:
     _attach(workspace, "lab", machine, str(machine.folder / "key")).wait_for_completion()
     experiment = Experiment(workspace, "noop")
     config = ScriptRunConfig(str(source), "noop.py", compute_target="lab")
-    argv = _ssh(machine, "python3", str(source / "noop.py"))
+    argv = ssh_command(machine, "python3", str(source / "noop.py"))
 
     def run() -> None:
         result = experiment.submit(config)
@@ -112,7 +112,7 @@ def _attach(workspace: Workspace, name: str, machine: sshd.Sshd, key: str) -> Re
     )
 
 
-def _ssh(machine: sshd.Sshd, *words: str) -> list[str]:
+def ssh_command(machine: sshd.Sshd, *words: str) -> list[str]:
     options = ["StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "BatchMode=yes"]
     given = [word for option in options for word in ("-o", option)]
     place = ["-F", os.devnull, "-i", str(machine.folder / "key"), "-p", str(machine.port)]
