@@ -71,6 +71,7 @@ def test_the_lab(lab: Home) -> None:
     assert wherry("compute", "show", "nb", "--query", "instance.state", "-o", "tsv") == "Running\n"
     address = wherry("compute", "open", "nb", "--print").strip()
     jupyter = Visitor(address)
+    assert "JupyterLab of nb answers" in wherry("compute", "logs", "nb")
 
     cells = [_cell(each) for each in CELLS]
     notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}

@@ -70,6 +70,7 @@ def logs(
     is what was said while the environment of JupyterLab was made.
     """
     from ..sdk.handle import BUILD_LOG, STD_LOG
+    from ..sdk.run import Run
     from . import follow as following
     from .logs import log_size, tail_offset
 
@@ -78,7 +79,7 @@ def logs(
     if not run_id:
         session.say(f"compute instance {which} has said nothing yet")
         return
-    run = session.workspace.get_run(run_id)
+    run = Run(None, run_id, _client=session.client)  # of an experiment that no list shows
     sizes = {each: log_size(run, each) for each in (STD_LOG, BUILD_LOG)}
     log = BUILD_LOG if sizes[STD_LOG] is None and sizes[BUILD_LOG] else STD_LOG
     if sizes[log] is None and not follow:

@@ -53,9 +53,10 @@ class Run(Labels, RunFiles):
         *,
         _record: Optional[Mapping[str, Any]] = None,
         _recorder: Optional[Recorder] = None,
+        _client: Any = None,
         **_: Any,
     ) -> None:
-        client = experiment.workspace._client if experiment is not None else None
+        client = experiment.workspace._client if experiment is not None else _client
         super().__init__(check_run_id(run_id), client, _record)
         self._experiment = experiment  # None in a script, and looked up when it is asked for
         self._recorder = _recorder

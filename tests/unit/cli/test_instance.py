@@ -221,7 +221,7 @@ def test_one_that_is_stopped_is_opened_if_it_may_be_started(
 
 def test_what_it_said(wherry: Wherry, fake: FakeServer) -> None:
     make(wherry, "-q")
-    run = fake.new_run("w", {"experiment": "sessions"})
+    run = fake.new_run("w", {"experiment": ".sessions", "run_id": "sessions_1"})
     fake.computes["nb"]["instance"]["session_run_id"] = run["id"]
     assert "has said nothing yet" in wherry("compute", "logs", "nb").err
     fake.write_log(run["id"], b"one\ntwo\n")
