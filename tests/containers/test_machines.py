@@ -261,6 +261,21 @@ def test_an_image_that_nothing_can_be_installed_in_is_told(
 
 
 @pytest.mark.containers
+def test_a_package_index_that_is_out_of_reach_is_told(
+    home: Home, boxes: Workspace, podman: Podman
+) -> None:
+    apt = "#!/bin/sh\\necho E: no index answers >&2\\nexit 100\\n"
+    script = f"import os; p='/usr/bin/apt-get'; open(p, 'w').write('{apt}'); os.chmod(p, 0o755)"
+    steps = [["/usr/bin/rm", "/usr/sbin/sshd"], ["/usr/bin/python3", "-c", script]]
+    text = "\n".join([f"FROM {BASE}", *(f"RUN {json.dumps(step)}" for step in steps)])
+    words = ["build", "--network", "host", "--tag", "localhost/offline:latest", "-"]
+    podman(*words, data=text.encode())
+    put_site(podman, image="localhost/offline:latest")
+    with pytest.raises(ComputeTargetException, match="E: no index answers"):
+        machine(boxes).wait_for_completion()
+
+
+@pytest.mark.containers
 def test_a_port_that_is_taken(home: Home, boxes: Workspace, podman: Podman) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

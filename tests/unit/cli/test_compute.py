@@ -116,6 +116,25 @@ def test_a_cluster_from_a_file(wherry: Wherry, folder: Path) -> None:
     assert "cpu-cluster" in again.err
 
 
+def test_a_machine_that_is_made_from_a_file(wherry: Wherry, folder: Path) -> None:
+    text = "type: virtualmachine\nname: mydsvm\nssh_settings: {ssh_port: 2200}\n"
+    (folder / "vm.yml").write_text(text)
+    made = data(wherry("compute", "create", "-f", "vm.yml", "--no-wait", "-o", "json"))
+    assert (made["type"], made["kind"]) == ("VirtualMachine", "cluster")
+    scale = [made["config"][name] for name in ("min_nodes", "max_nodes", "idle_seconds")]
+    assert (scale, made["config"]["ssh_port"]) == ([1, 1, 0], 2200)
+    again = wherry("compute", "create", "-f", "vm.yml", "--ssh-port", "2201", "--no-wait")
+    assert (again.code, "is another one" in again.err) == (1, True)
+
+
+def test_ssh_to_bare_containers(wherry: Wherry) -> None:
+    place = {"name": "c1", "kind": "cluster", "location": "boxes"}
+    with pytest.raises(Usage, match="c1 are bare containers, without SSH"):
+        compute_ssh._place({**place, "nodes": [{"address": "10.88.0.2", "port": None}]}, None)
+    with pytest.raises(Usage, match="no node on another machine"):
+        compute_ssh._place({**place, "nodes": []}, None)
+
+
 def test_a_cluster_is_changed(wherry: Wherry) -> None:
     wherry("compute", "create", "cpu-cluster", "-q")
     changed = wherry(

@@ -181,7 +181,7 @@ const place = (each) => (each.address ? each.address + (each.port && each.port !
 function describeTarget(target) {
   const { config } = target, errors = target.provisioning_errors.map((each) => each.message || each);
   return factsOf([
-    ["state", shownState(target)], ["problem", target.problem], ["errors", errors.join("; ")], ["notice", target.notices.join("; ")],
+    ["state", shownState(target)], ["problem", target.problem], ["doing", target.doing], ["errors", errors.join("; ")], ["notice", target.notices.join("; ")],
     ["type", target.type], ["where", target.location === target.name ? "" : target.location], ["nodes", target.instance ? "" : nodesOf(target)],
     ["runs", workOf(target)], ["free", owned(target.free) || "nothing"], ["size", config.vm_size], ["priority", config.vm_priority],
     ...(target.instance ? describeInstance(target) : [["idle nodes go after", config.idle_seconds === undefined ? "" : `${config.idle_seconds} s`]]),
