@@ -6,10 +6,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from wherry.core.compute_configs import may_be_taken, site_name
+from wherry.core.compute_configs import INSTANCE, may_be_taken, site_name
+from wherry.core.targets import LOCAL
 from wherry.core.vm_sizes import Size
 from wherry.drivers.sites import Site
-from wherry.store import nodes, sites
+from wherry.store import computes, nodes, sites
 from wherry.store.database import take_turns
 
 from .plane import Plane
@@ -34,12 +35,15 @@ class SiteRoom:
     def left(self, connection: Connection, row: Row[Any], *, alone: bool = False) -> int:
         """With ``alone``, others who count for this site wait until this transaction is done."""
         name = site_name(row.config["location"])
+        if name == LOCAL and row.kind == INSTANCE:
+            return 1  # it shares this machine with all that runs here
         if alone:
             take_turns(connection, f"site {name}")
         promised = [
             self._size_of(node)
             for node in sites.nodes_at(connection, name)
             if node.id not in self._made and node.state != nodes.UNUSABLE
+            if name != LOCAL or not _is_shared(connection, node)
         ]
         promised += given_to_others(self._plane, row)
         room = self._seen - self._site.taken_by(promised, self.size)
@@ -60,3 +64,8 @@ class SiteRoom:
     def _size_of(self, node: Row[Any]) -> Size:
         known = self._sizes.get(node.size)
         return known or Size(node.size, node.cpu, node.memory_bytes)
+
+
+def _is_shared(connection: Connection, node: Row[Any]) -> bool:
+    row = computes.find(connection, node.target)
+    return row is not None and row.kind == INSTANCE

@@ -121,7 +121,8 @@ class LocalSite:
 
     def _cut(self, node_id: str, size: Size, slots: Mapping[str, Any], home: str) -> dict[str, Any]:
         free = self._free(slots)
-        if not size.times_in(free):
+        wanted = _held(size.cpu, size.memory_bytes, size.gpu, home)
+        if not wanted.fits(free):
             raise TargetUnavailableError(
                 f"this machine has no room for another node of size {size.name}: "
                 f"it takes {size.resources}, {free} is free",
@@ -174,7 +175,7 @@ class LocalSite:
 
     def _free(self, slots: Mapping[str, Mapping[str, Any]]) -> Resources:
         held = [
-            Resources(slot["cpu"], slot["memory_bytes"], len(slot["gpus"]))
+            _held(slot["cpu"], slot["memory_bytes"], len(slot["gpus"]), slot.get("home") or "")
             for slot in slots.values()
         ]
         return self._total - sum(held, Resources(0, 0, 0))
@@ -199,6 +200,14 @@ class LocalSite:
             yield
         finally:
             os.close(handle)
+
+
+def _held(cpu: float, memory_bytes: int, gpu: int, home: str) -> Resources:
+    """Whoever sits before a notebook shares the machine with all that runs there; a GPU is theirs.
+
+    Else a laptop with a notebook on it would have no room for what the notebook submits.
+    """
+    return Resources(0, 0, gpu) if home else Resources(cpu, memory_bytes, gpu)
 
 
 def _least_used(cpu: float, slots: Mapping[str, Mapping[str, Any]]) -> list[int]:

@@ -183,3 +183,17 @@ def test_a_home_outlives_its_node_and_goes_when_it_is_forgotten(
     assert list((tmp_path / "homes").iterdir()) == []
     with pytest.raises(ValueError, match="not the name of a home"):
         site.forget("../nodes")
+
+
+def test_who_sits_before_a_notebook_takes_no_room_from_runs(site: LocalSite) -> None:
+    half, gpu = size(site, "local-2"), size(site, "local-2-gpu1")
+    site.make("a", half, "h")  # type: ignore[arg-type]
+    assert site.room(half) == 2  # type: ignore[arg-type]
+    site.make("b", half)  # type: ignore[arg-type]
+    site.make("c", half)  # type: ignore[arg-type]
+    site.make("d", gpu, "i")  # type: ignore[arg-type]
+    site.make("e", gpu, "j")  # type: ignore[arg-type]
+    with pytest.raises(TargetUnavailableError, match="no room"):
+        site.make("f", gpu, "k")  # type: ignore[arg-type]
+    for node in "abcde":
+        site.remove(node)
