@@ -91,6 +91,10 @@ def test_a_node_is_a_container_for_as_long_as_runs_need_it(
     assert facts["HostConfig"]["Memory"] == 1 << 30
     wait_until(lambda: names(podman) == [])
     target.delete()
+    wait_until(lambda: "c1" not in boxes.compute_targets)
+    assert "wherry-cache-" in podman("volume", "ls", "--quiet")
+    boxes._client.delete("/sites/boxes")
+    assert "wherry-cache-" not in podman("volume", "ls", "--quiet")
 
 
 @pytest.mark.containers

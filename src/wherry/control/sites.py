@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,18 +17,26 @@ from wherry.core.compute_configs import (
     parse_site,
     site_name,
 )
-from wherry.core.errors import ConflictError, NotFoundError, UserErrorException
+from wherry.core.errors import (
+    ConflictError,
+    NotFoundError,
+    UserErrorException,
+    WherryError,
+)
 from wherry.core.ids import check_name
 from wherry.core.nearest import listed, suggest
 from wherry.core.records import iso
 from wherry.core.targets import LOCAL, name_of
 from wherry.drivers import agent_lines
+from wherry.drivers.sites import Keeping
 from wherry.drivers.ssh_host import Host
 from wherry.store import computes, sites
 
 from . import sealing, sightings, site_hosts
 from .plane import Plane
 from .site_opening import open_site, secrets_of
+
+log = logging.getLogger(__name__)
 
 
 def every(plane: Plane) -> list[dict[str, Any]]:
@@ -110,6 +119,7 @@ def change(plane: Plane, name: str, fields: Mapping[str, Any]) -> dict[str, Any]
 
 def remove(plane: Plane, name: str) -> None:
     _changeable(name)
+    site = _opened(plane, name)
     with plane.write() as connection:
         get(connection, name, lock=True)
         users = [row for row in computes.every(connection) if _uses(row, name)]
@@ -119,6 +129,23 @@ def remove(plane: Plane, name: str) -> None:
                 f"site {name!r} is used by {called}", hint="delete those compute targets first"
             )
         sites.remove(connection, name)
+    if isinstance(site, Keeping):
+        _dismantle(name, site)
+
+
+def _opened(plane: Plane, name: str) -> object:
+    """One that cannot be opened can be removed all the same."""
+    try:
+        return open_site(plane, name)
+    except WherryError:
+        return None
+
+
+def _dismantle(name: str, site: Keeping) -> None:
+    try:
+        site.dismantle()
+    except WherryError as error:
+        log.warning("site %s: what it kept stays: %s", name, error.message)
 
 
 def _forgive(plane: Plane, name: str, config: Mapping[str, Any]) -> None:

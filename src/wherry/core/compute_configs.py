@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Sequence
+from urllib.parse import urlsplit
 
 from .config_fields import SECRETS, amount, known, shown, text, texts, whole
 from .errors import UserErrorException
@@ -31,7 +32,7 @@ DEFAULT_IMAGE = "docker.io/library/python:3.12-slim"
 MOST_NODES = 10_000
 MOST_HOSTS = 10_000
 _LONGEST_S = 30 * 24 * 3600
-_ENGINES = ("unix://", "tcp://")
+_ENGINES = ("unix://", "tcp://", "ssh://")
 
 # Where Azure has machines: whoever names one of these here means this machine.
 _REGIONS = """
@@ -350,7 +351,26 @@ def _engine(value: Any) -> str:
             f"engine is {shown(value)}, which is no address of a container engine",
             hint=f"it is written as DOCKER_HOST is, and begins with {' or '.join(_ENGINES)}",
         )
+    if address.startswith("ssh://"):
+        _check_way(address)
     return address
+
+
+def _check_way(address: str) -> None:
+    """``ssh://user@host:port/socket``: whose, where, and nothing secret."""
+    where = urlsplit(address)
+    try:
+        port, secret = where.port, where.password
+    except ValueError:
+        port, secret = -1, None
+    if port == -1 or secret is not None or where.query or where.fragment:
+        raise UserErrorException(
+            "engine is no address of a machine",
+            hint="write it like ssh://user@host or ssh://user@host:22/run/podman/podman.sock; keys "
+            "are those of the server's user",
+        )
+    check_address(where.hostname or "")
+    check_user(where.username or "")
 
 
 def _volume(written: str) -> str:

@@ -20,6 +20,7 @@ _SITES = {
     "container": "wherry.drivers.site_container:ContainerSite",
     "container machines": "wherry.drivers.site_machines:ContainerMachines",
 }
+_WAYS = {"ssh": "wherry.drivers.engine_ways:ways"}
 _EXTRAS = {"local": "server"}
 
 
@@ -52,6 +53,11 @@ def site(kind: str) -> Any:
 def machine_keys() -> Any:
     """The class of the keys of a machine that this server makes."""
     return _imported("ssh", "wherry.drivers.machine_keys:MachineKeys")
+
+
+def ways(kind: str) -> Any:
+    """What leads to engines whose addresses are of that kind."""
+    return _imported(kind, _WAYS[kind])
 
 
 def _imported(kind: str, place: str) -> Any:

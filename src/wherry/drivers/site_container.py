@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from wherry.containers import gpus
 from wherry.containers.container import remove_named
@@ -18,7 +19,7 @@ from wherry.core.errors import TargetUnavailableError
 from wherry.core.resources import Resources
 from wherry.core.vm_sizes import Size, catalogue
 
-from . import container_connection
+from . import container_connection, registry
 from .base import Driver
 from .container_node import ContainerNode
 from .container_place import ContainerPlace
@@ -32,9 +33,10 @@ CPU, MEMORY, GPUS = "wherry.cpu", "wherry.memory", "wherry.gpus"
 # The shell is the first process: it takes in whatever loses its parent, and ends when told to.
 WAIT = "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"
 _RIGHTS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
-_NOT_THERE = 404
+_NOT_THERE, _IN_USE = 404, 409
 _MOST_PROCESSES = 4096
 _CACHE = "/var/cache/wherry"
+_OVER_SSH = "ssh"
 _HOME = "/home/wherry"
 
 
@@ -61,8 +63,19 @@ class ContainerSite:
         self._locks = locks
         self._server = server
 
+    @property
+    def _cache(self) -> str:
+        return f"wherry-cache-{self._server_id}"
+
+    @property
+    def _address(self) -> str:
+        """The engine that was named, here or in the server's environment."""
+        return self._config.engine or os.environ.get("DOCKER_HOST") or ""
+
     def _engine(self) -> Engine:
-        address = self._config.engine
+        address = self._address
+        if urlsplit(address).scheme == _OVER_SSH:
+            address = registry.ways(_OVER_SSH).to(address)
         variables = {"DOCKER_HOST": address} if address else os.environ
         return find(variables, f"site {self._name!r}")
 
@@ -107,6 +120,16 @@ class ContainerSite:
             self._engine().call("DELETE", f"/volumes/{volume_of(home)}")
         except EngineError as error:
             if error.status != _NOT_THERE:
+                raise self._unavailable(error) from None
+        except ContainerError as error:
+            raise self._unavailable(error) from None
+
+    def dismantle(self) -> None:
+        """Environments of its nodes stay while another site of this server has nodes there."""
+        try:
+            self._engine().call("DELETE", f"/volumes/{self._cache}")
+        except EngineError as error:
+            if error.status not in (_NOT_THERE, _IN_USE):
                 raise self._unavailable(error) from None
         except ContainerError as error:
             raise self._unavailable(error) from None
@@ -179,7 +202,7 @@ class ContainerSite:
             "CapDrop": ["ALL"],
             "CapAdd": list(_RIGHTS),
             "SecurityOpt": ["no-new-privileges", "label=disable"],
-            "Binds": [*self._config.volumes, *homes, f"wherry-cache-{self._server_id}:{_CACHE}"],
+            "Binds": [*self._config.volumes, *homes, f"{self._cache}:{_CACHE}"],
             "LogConfig": {"Type": "json-file"},
         }
         if self._config.network:

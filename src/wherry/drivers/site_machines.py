@@ -264,10 +264,10 @@ class ContainerMachines(ContainerSite):
 
     def _check_way(self, engine: Engine) -> None:
         """Machines listen on the loopback address of their engine's host, and nowhere else."""
-        where = urlsplit(engine.address)
+        where = urlsplit(self._address or engine.address)
         if where.scheme != "unix" and where.hostname not in ("127.0.0.1", "localhost", "::1"):
             raise TargetUnavailableError(
-                f"site {self._name!r} has its engine at {engine.address}: machines there listen on "
+                f"site {self._name!r} has its engine at {where.geturl()}: machines there listen on "
                 "that host's own loopback address, to which there is no way from here",
                 hint="attach that host over SSH, or make a site of the engine of this machine",
             )

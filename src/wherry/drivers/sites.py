@@ -69,6 +69,15 @@ class Site(Protocol):
 
 
 @runtime_checkable
+class Keeping(Protocol):
+    """A site that keeps something for all its nodes."""
+
+    def dismantle(self) -> None:
+        """Remove that: the site is none any more."""
+        ...
+
+
+@runtime_checkable
 class Vague(Protocol):
     """A site whose nodes may have more than their size says."""
 

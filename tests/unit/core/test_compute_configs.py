@@ -12,6 +12,7 @@ from wherry.core.compute_configs import (
     MachineConfig,
     PoolConfig,
     parse_secrets,
+    parse_site,
     secrets_for,
 )
 from wherry.core.errors import UserErrorException
@@ -171,3 +172,23 @@ def test_a_host_of_a_pool_has_its_own_secrets_or_those_of_all() -> None:
         parse_secrets({"password@c.lab:22": "x"}, hosts)
     with pytest.raises(UserErrorException, match=r"no field 'password@a\.lab:22'"):
         parse_secrets({"password@a.lab:22": "x"})
+
+
+def engine_of(address: str) -> str:
+    return str(parse_site("container", {"engine": address, "image": "base"})["engine"])
+
+
+@pytest.mark.parametrize(
+    "address", ["unix:///run/x.sock", "tcp://h:1", "ssh://me@h", "ssh://h:22/run/podman.sock"]
+)
+def test_an_engine_is_written_as_for_docker(address: str) -> None:
+    assert engine_of(address) == address
+
+
+@pytest.mark.parametrize(
+    "address", ["npipe://x", "ssh://me:secret@h", "ssh://", "ssh://h:many", "ssh://-oProxy@h"]
+)
+def test_an_engine_that_is_none_is_refused_without_what_is_secret(address: str) -> None:
+    with pytest.raises(UserErrorException) as caught:
+        engine_of(address)
+    assert "secret" not in str(caught.value)

@@ -1,0 +1,87 @@
+"""The way to an engine on another machine: its socket, forwarded over SSH to one of ours."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+import tempfile
+import threading
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from wherry.core.errors import TargetUnavailableError
+
+from . import agent_lines, ssh_connection
+from .places import CONNECT_S
+from .ssh_host import Host
+
+_OPEN_S = 4 * CONNECT_S
+# Where engines listen that nobody names; the same as on this machine.
+_FIND = """\
+own=${XDG_RUNTIME_DIR:-/run/user/$(id -u)}
+for each in /var/run/docker.sock "$own/docker.sock" "$own/podman/podman.sock" \
+/run/podman/podman.sock
+do [ -S "$each" ] && { echo "$each"; exit; }; done; echo"""
+
+
+class Ways:
+    """One connection for each address, made again when it is needed and lost."""
+
+    def __init__(self) -> None:
+        self._folder = ""
+        self._open: dict[str, ssh_connection.Opened] = {}
+        self._opening = threading.Lock()
+
+    def to(self, address: str) -> str:
+        """Where the engine of ``ssh://user@host:port/socket`` is to be found here, always the same.
+
+        Raises ``TargetUnavailableError`` where there is no way.
+        """
+        with self._opening:
+            path = self._path(address)
+            known = self._open.get(address)
+            if known is None or known.connection.is_closed():
+                work = _forwarded(address, path)
+                self._open[address] = agent_lines.lines.loop.run(work, _OPEN_S)
+        return f"unix://{path}"
+
+    def _path(self, address: str) -> str:
+        """Short, since a socket's path must be; in a folder that is ours alone."""
+        if not os.path.isdir(self._folder):
+            self._folder = tempfile.mkdtemp(prefix="wherry-engine-")
+            atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
+        name = hashlib.sha256(address.encode()).hexdigest()[:16]
+        return f"{self._folder}/{name}"
+
+
+async def _forwarded(address: str, path: str) -> ssh_connection.Opened:
+    where = urlsplit(address)
+    host = Host.of({"address": where.hostname, "port": where.port, "user": where.username}, {})
+    opened = await ssh_connection.connect(host)
+    try:
+        there = where.path if where.path not in ("", "/") else await _found(opened, host)
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        await opened.connection.forward_local_path(path, there)
+    except BaseException:
+        await opened.close()
+        raise
+    return opened
+
+
+async def _found(opened: ssh_connection.Opened, host: Host) -> str:
+    process = await opened.start(_FIND)
+    line = (await process.read_line()).decode("utf-8", "replace").strip()
+    process.close()
+    if not line.startswith("/"):
+        raise TargetUnavailableError(
+            f"no container engine has a socket on {host}",
+            hint="start Docker or podman's socket there, or name it: ssh://user@host/path/to.sock",
+            cause="engine",
+        )
+    return line
+
+
+ways = Ways()
