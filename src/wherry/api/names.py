@@ -17,14 +17,14 @@ class Names:
 
     def __init__(self, bound: str, instances: str = "") -> None:
         self._has_both = bound.lower() in _ON_LOOPBACK
-        self._instances = instances.strip().lower()
+        self._instances = _plain(instances)
 
     def for_instances(self, host: str) -> str | None:
         """The host under which notebooks are, if it is another one than this."""
         name, port = _split(host)
         if self._has_both and _is_loopback(name):
             return None if name == _INSTANCES else _INSTANCES + port
-        if self._instances and host.lower() != self._instances:
+        if self._instances and _plain(host) != self._instances:
             return self._instances
         return None
 
@@ -34,7 +34,12 @@ class Names:
         return _VIEW + port if self._has_both and name == _INSTANCES else None
 
     def is_for_instances_alone(self, host: str) -> bool:
-        return bool(self._instances) and host.lower() == self._instances
+        return bool(self._instances) and _plain(host) == self._instances
+
+
+def _plain(host: str) -> str:
+    """As browsers say it: without a port that goes without saying."""
+    return host.strip().lower().removesuffix(":443").removesuffix(":80")
 
 
 def _split(host: str) -> tuple[str, str]:
