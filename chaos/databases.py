@@ -45,9 +45,22 @@ def lock_postgres(work: Workload, rounds: int) -> None:
     for _ in range(rounds):
         work.submit(count=10, pause_s=0.05)
         with psycopg.connect(work.world.variables[_URL]) as connection:
-            connection.execute("LOCK TABLE runs, attempts IN ACCESS EXCLUSIVE MODE")
+            _lock_tables(connection)
             time.sleep(work.chance.uniform(1, 4))
             connection.rollback()
+
+
+def _lock_tables(connection: psycopg.Connection) -> None:
+    """One after the other, so that the server may wait for the second with the first in hand:
+    then one of both is refused, and tries again.
+    """
+    while True:
+        try:
+            connection.execute("LOCK TABLE runs, attempts IN ACCESS EXCLUSIVE MODE")
+        except psycopg.errors.DeadlockDetected:
+            connection.rollback()
+        else:
+            return
 
 
 def kill_postgres(work: Workload, rounds: int) -> None:
