@@ -16,7 +16,7 @@ from wherry import AmlCompute
 
 pytestmark = [pytest.mark.jupyter, pytest.mark.timeout(900)]
 
-_CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def boxed(
     instance: Instance, podman: Podman, shared_tmp: Path, tmp_path: Path
 ) -> Iterator[Instance]:
     image = "localhost/wherry-test-session:latest"
-    file = f"FROM {BASE}\nENV SSL_CERT_FILE={_CERTIFICATES} PIP_CERT={_CERTIFICATES}\n"
+    file = f"FROM {BASE}\nENV SSL_CERT_FILE={CERTIFICATES} PIP_CERT={CERTIFICATES}\n"
     podman("build", "--tag", image, "--file", "-", str(shared_tmp), data=file.encode())
     (tmp_path / "volume").mkdir()
     volumes = [
