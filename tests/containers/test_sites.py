@@ -92,9 +92,10 @@ def test_a_node_is_a_container_for_as_long_as_runs_need_it(
     wait_until(lambda: names(podman) == [])
     target.delete()
     wait_until(lambda: "c1" not in boxes.compute_targets)
-    assert "wherry-cache-" in podman("volume", "ls", "--quiet")
+    mine = f"wherry-cache-{json.loads((home.home / 'server.json').read_text())['id']}"
+    assert mine in podman("volume", "ls", "--quiet")
     boxes._client.delete("/sites/boxes")
-    assert "wherry-cache-" not in podman("volume", "ls", "--quiet")
+    assert mine not in podman("volume", "ls", "--quiet")
 
 
 @pytest.mark.containers

@@ -70,6 +70,8 @@ def page(
     scope = _scope(connection, workspace_id, wanted)
     if scope is None:
         return [], None
+    if wanted.type != SESSION:  # one that its client drives has no type
+        scope = and_(scope, runs.c.type.is_distinct_from(SESSION))
     query = _query(connection, wanted, order, _Parts(scope, _plain(wanted), statuses, after), limit)
     found = list(connection.execute(query))
     following = _encode(wanted.order_by, found[limit - 1]) if len(found) > limit else None
@@ -197,9 +199,8 @@ def _scope(connection: Connection, workspace_id: str, wanted: Filter) -> Any:
 
 def _plain(wanted: Filter) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    found["type"] = (
-        runs.c.type == wanted.type if wanted.type else runs.c.type.is_distinct_from(SESSION)
-    )
+    if wanted.type:
+        found["type"] = runs.c.type == wanted.type
     if wanted.target:
         found["target"] = runs.c.target == wanted.target
     if wanted.parent_id:
