@@ -80,12 +80,29 @@ class MemorySite:
         return fused(call, self._fuse)()
 
 
+def elsewhere(world: ClusterWorld) -> type[CrashingDriver]:
+    """Have its nodes be other machines, by a class of driver of their own.
+
+    Whether a class keeps a protocol is asked once: one that is changed back would be taken for what
+    it was.
+    """
+
+    class Elsewhere(CrashingDriver):
+        def reach(self, node: str = "") -> None:
+            del node
+
+    world.driver.__class__ = Elsewhere
+    world.kind = Elsewhere
+    return Elsewhere
+
+
 class ClusterWorld(CrashingWorld):
     """``config`` is the cluster's; it is made by the first server."""
 
     type = "AmlCompute"
 
     def __init__(self, folder: Path, clock: Clock, **config: Any) -> None:
+        self.kind: type[CrashingDriver] = CrashingDriver
         self.there: dict[str, Machine] = {}
         self.made: dict[str, int] = {}
         self.homes: set[str] = set()
@@ -99,7 +116,7 @@ class ClusterWorld(CrashingWorld):
         super().restart(driver, None)
         fuse = fuse or Fuse(0)
         self.fuse = fuse
-        self.driver = CrashingDriver(self.backend, fuse, self._pipe[0])
+        self.driver = self.kind(self.backend, fuse, self._pipe[0])
         if not self._created:
             self.create()
         cluster = Cluster(self.plane, TARGET, self.site(fuse), AtOnce())

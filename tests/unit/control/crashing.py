@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -173,9 +173,11 @@ class CrashingWorld(World):
         )
 
     def close(self) -> None:
-        self.plane.close()
+        super().close()
         for end in self._pipe:
-            os.close(end)
+            with suppress(OSError):
+                os.close(end)
+        self._pipe = (-1, -1)
 
     def _fuse_transactions(self, database: Database, fuse: Fuse) -> None:
         """The process may die before each of them, and after it is on disk."""

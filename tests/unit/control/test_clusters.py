@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from tests.unit.control.cluster_world import TARGET, ClusterWorld, MemorySite
+from tests.unit.control.cluster_world import TARGET, ClusterWorld, MemorySite, elsewhere
 from tests.unit.control.crashing import Crash, Fuse
 from tests.unit.control.test_reconciler import Clock, clock
 from wherry.control import computes, costs, evictions, runs
@@ -375,7 +375,7 @@ def test_two_clusters_do_not_promise_the_same_room(
 def test_an_idle_machine_that_is_gone_is_found_before_a_run_is_given_to_it(
     world: ClusterWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(type(world.driver), "reach", lambda *_: None, raising=False)
+    elsewhere(world)
     monkeypatch.setattr("wherry.control.scaling.time.monotonic", world.clock.monotonic)
     computes.change(world.plane, "w", "cpu", {"config": {"min_nodes": 1}})
     world.watch(60)

@@ -42,6 +42,10 @@ class Clock:
         self.time += timedelta(seconds=seconds)
 
 
+OPEN: list[World] = []
+"""Those of the present test, which ``conftest`` closes."""
+
+
 class World:
     """One home with its backend; ``restart`` is a new server on both."""
 
@@ -51,6 +55,10 @@ class World:
         self._folder = folder
         self.restart()
         self.snapshot = add_snapshot(self.plane, {"train.py": b""})
+        OPEN.append(self)
+
+    def close(self) -> None:
+        self.plane.close()
 
     def restart(self, driver: Driver | None = None) -> None:
         driver = driver or MemoryDriver(self.backend)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.control.cluster_world import ClusterWorld
+from tests.unit.control.cluster_world import ClusterWorld, elsewhere
 from tests.unit.control.test_clusters import states
 from tests.unit.control.test_reconciler import Clock, clock
 from wherry.control import runs
@@ -32,9 +32,8 @@ class Hosts:
         self.dead: set[str] = set()
         self.doubt = False
         self.refusal: WherryError | None = None
-        kind = type(world.driver)
+        kind = elsewhere(world)
         submit, check = kind.submit, kind.check
-        monkeypatch.setattr(kind, "reach", lambda *_: None, raising=False)
         monkeypatch.setattr(kind, "submit", lambda *given: self._submit(submit, *given))
         monkeypatch.setattr(kind, "check", lambda *given: self._check(check, *given))
         monkeypatch.setattr("wherry.control.scaling.time.monotonic", world.clock.monotonic)
