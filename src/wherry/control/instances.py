@@ -189,15 +189,16 @@ class Instance(Cluster):
         return min(now, max(moment for moment in told if moment is not None))
 
     def _conclude(self, row: Row[Any], used_at: datetime) -> None:
-        now, idle = self._plane.now(), timedelta(seconds=row.config["idle_seconds"])
+        now, idle_s = self._plane.now(), row.config["idle_seconds"]
         with self._plane.write() as connection:
             row_now = computes.find(connection, self._target, lock=True)
             known = instances.find(connection, self._target)
             if row_now is None or known is None or row_now.stopped_at is not None:
                 return
-            if abs((used_at - known.active_at).total_seconds()) > min(_NOTED_S, idle.seconds / 4):
+            if abs((used_at - known.active_at).total_seconds()) > min(_NOTED_S, idle_s / 4):
                 instances.change(connection, self._target, {"active_at": used_at})
-            if now - max(used_at, known.active_at) >= idle and not known.restarting:
+            unused_s = (now - max(used_at, known.active_at)).total_seconds()
+            if unused_s >= idle_s and not known.restarting:
                 operate(self._plane, connection, row_now, STOP, BY_IDLENESS)
         self._plane.hint(self._target)
 
