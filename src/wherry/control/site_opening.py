@@ -51,24 +51,22 @@ def open_site(plane: Plane, name: str, target: Row[Any] | None = None) -> Site:
 
 def _containers(plane: Plane, row: Row[Any], target: Row[Any] | None) -> Site:
     """Nodes of a cluster are bare containers, and a machine is one that is reached by SSH."""
-    kind, options = CONTAINER, {}
-    if target is not None and is_made_machine(target):
-        kind = "container machines"
-        options = {
-            "owner": target.id,
-            "secret": plane.secret,
-            "ssh_port": target.config.get("ssh_port") or 0,
-            "tell": plane.doings.__setitem__,
-        }
-    site: Site = registry.site(kind)(
+    site: Site = registry.site(CONTAINER)(
         row.name,
         ContainersConfig(**row.config),
         plane.server_id,
         node_root(plane),
         str(Path(plane.settings.home) / "images"),
         lambda: plane.url,
-        **options,
     )
+    if target is not None and is_made_machine(target):
+        site = registry.site("container machines")(
+            site,
+            owner=target.id,
+            secret=plane.secret,
+            ssh_port=target.config.get("ssh_port") or 0,
+            tell=plane.doings.__setitem__,
+        )
     return site
 
 

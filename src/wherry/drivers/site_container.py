@@ -56,31 +56,31 @@ class ContainerSite:
         locks: str,
         server: Callable[[], str],
     ) -> None:
-        self._name = name
-        self._config = config
+        self.name = name
+        self.config = config
+        self.root = root
+        self.locks = locks
+        self.server = server
         self._server_id = server_id
-        self._root = root
-        self._locks = locks
-        self._server = server
 
     @property
     def _cache(self) -> str:
         return f"wherry-cache-{self._server_id}"
 
     @property
-    def _address(self) -> str:
+    def address(self) -> str:
         """The engine that was named, here or in the server's environment."""
-        return self._config.engine or os.environ.get("DOCKER_HOST") or ""
+        return self.config.engine or os.environ.get("DOCKER_HOST") or ""
 
-    def _engine(self) -> Engine:
-        address = self._address
+    def engine(self) -> Engine:
+        address = self.address
         if urlsplit(address).scheme == _OVER_SSH:
             address = registry.ways(_OVER_SSH).to(address)
         variables = {"DOCKER_HOST": address} if address else os.environ
-        return find(variables, f"site {self._name!r}")
+        return find(variables, f"site {self.name!r}")
 
     def sizes(self) -> Sequence[Size]:
-        price = self._config.price_per_hour
+        price = self.config.price_per_hour
         return [
             Size(size.name, size.cpu, size.memory_bytes, size.gpu, round(price * size.cpu, 6))
             for size in catalogue(self._total())
@@ -96,51 +96,51 @@ class ContainerSite:
     def make(self, node_id: str, size: Size, home: str = "") -> Machine:
         name = name_of(node_id)
         try:
-            engine = self._engine()
+            engine = self.engine()
             if seen_as(engine, name) is None:
                 self._have_image(engine)
-                self._have_home(engine, home)
+                self.have_home(engine, home)
                 self._create(engine, node_id, size, home)
             start(engine, name)
             seen = seen_as(engine, name)
         except (ContainerError, EngineError) as error:
-            raise self._unavailable(error) from None
+            raise self.unavailable(error) from None
         if seen is None:
             raise TargetUnavailableError(f"container {name} was removed while it was made")
-        return self._machine(seen)
+        return machine_of(seen)
 
     def remove(self, node_id: str) -> None:
         try:
-            remove_named(self._engine(), name_of(node_id))
+            remove_named(self.engine(), name_of(node_id))
         except (ContainerError, EngineError) as error:
-            raise self._unavailable(error) from None
+            raise self.unavailable(error) from None
 
     def forget(self, home: str) -> None:
         try:
-            self._engine().call("DELETE", f"/volumes/{volume_of(home)}")
+            self.engine().call("DELETE", f"/volumes/{volume_of(home)}")
         except EngineError as error:
             if error.status != _NOT_THERE:
-                raise self._unavailable(error) from None
+                raise self.unavailable(error) from None
         except ContainerError as error:
-            raise self._unavailable(error) from None
+            raise self.unavailable(error) from None
 
     def dismantle(self) -> None:
         """Environments of its nodes stay while another site of this server has nodes there."""
         try:
-            self._engine().call("DELETE", f"/volumes/{self._cache}")
+            self.engine().call("DELETE", f"/volumes/{self._cache}")
         except EngineError as error:
             if error.status not in (_NOT_THERE, _IN_USE):
-                raise self._unavailable(error) from None
+                raise self.unavailable(error) from None
         except ContainerError as error:
-            raise self._unavailable(error) from None
+            raise self.unavailable(error) from None
 
     def machines(self) -> Mapping[str, Machine]:
-        wanted = {"label": [f"{SERVER}={self._server_id}", f"{SITE}={self._name}"]}
+        wanted = {"label": [f"{SERVER}={self._server_id}", f"{SITE}={self.name}"]}
         try:
-            engine = self._engine()
+            engine = self.engine()
             found = engine.call("GET", "/containers/json", all=True, filters=wanted)
         except (ContainerError, EngineError) as error:
-            raise self._unavailable(error) from None
+            raise self.unavailable(error) from None
         return {
             each["Labels"][NODE]: _machine(str(each["Names"][0]), each["Labels"], each)
             for each in found
@@ -149,10 +149,10 @@ class ContainerSite:
     def driver(self, node_id: str, machine: Machine) -> Driver:
         owned = machine.resources
         return ContainerNode(
-            ContainerPlace(self._engine().address, name_of(node_id)),
+            ContainerPlace(self.engine().address, name_of(node_id)),
             container_connection.connect,
-            self._root,
-            self._server(),
+            self.root,
+            self.server(),
             cpus=owned.cpu,
             memory_bytes=owned.memory_bytes,
             gpus=owned.gpu,
@@ -160,12 +160,12 @@ class ContainerSite:
 
     def _total(self) -> Resources:
         """What was declared, else what the engine says of its machine."""
-        config = self._config
+        config = self.config
         if config.cores is None or config.memory_bytes is None:
             try:
-                info = self._engine().call("GET", "/info")
+                info = self.engine().call("GET", "/info")
             except (ContainerError, EngineError) as error:
-                raise self._unavailable(error) from None
+                raise self.unavailable(error) from None
             cpu, memory = float(info["NCPU"]), int(info["MemTotal"])
         return Resources(
             cpu if config.cores is None else config.cores,
@@ -174,25 +174,25 @@ class ContainerSite:
         )
 
     def _have_image(self, engine: Engine) -> None:
-        called = f"site {self._name!r}"
-        Images(engine, called, self._locks, log.info).pull(self._config.image, {})
+        called = f"site {self.name!r}"
+        Images(engine, called, self.locks, log.info).pull(self.config.image, {})
 
-    def _have_home(self, engine: Engine, home: str) -> None:
+    def have_home(self, engine: Engine, home: str) -> None:
         """A volume that is there already stays as it is."""
         if home:
-            labels = {SERVER: self._server_id, SITE: self._name, HOME: home}
+            labels = {SERVER: self._server_id, SITE: self.name, HOME: home}
             engine.call("POST", "/volumes/create", {"Name": volume_of(home), "Labels": labels})
 
     def _create(self, engine: Engine, node_id: str, size: Size, home: str) -> None:
         name = name_of(node_id)
-        body = self._body(node_id, size, home)
+        body = self.body(node_id, size, home)
         try:
             engine.call("POST", "/containers/create", body, name=name)
         except EngineError:
             if seen_as(engine, name) is None:  # else another, or this one in another life
                 raise
 
-    def _body(self, node_id: str, size: Size, home: str) -> dict[str, Any]:
+    def body(self, node_id: str, size: Size, home: str) -> dict[str, Any]:
         homes = [f"{volume_of(home)}:{_HOME}"] if home else []
         host: dict[str, Any] = {
             "NanoCpus": math.ceil(size.cpu * 1e9),
@@ -202,19 +202,19 @@ class ContainerSite:
             "CapDrop": ["ALL"],
             "CapAdd": list(_RIGHTS),
             "SecurityOpt": ["no-new-privileges", "label=disable"],
-            "Binds": [*self._config.volumes, *homes, f"{self._cache}:{_CACHE}"],
+            "Binds": [*self.config.volumes, *homes, f"{self._cache}:{_CACHE}"],
             "LogConfig": {"Type": "json-file"},
         }
-        if self._config.network:
-            host["NetworkMode"] = self._config.network
+        if self.config.network:
+            host["NetworkMode"] = self.config.network
         devices = self._free_gpus(size.gpu)
         if devices:
             host["DeviceRequests"] = gpus.request(devices, cdi=gpus.has_cdi())
-        mine = {SERVER: self._server_id, SITE: self._name}
+        mine = {SERVER: self._server_id, SITE: self.name}
         owned = {CPU: str(size.cpu), MEMORY: str(size.memory_bytes), GPUS: ",".join(devices)}
         labels = {NODE: node_id, **owned, HOME: home, **mine}
         return {
-            "Image": self._config.image,
+            "Image": self.config.image,
             "Entrypoint": ["/bin/sh", "-c", WAIT],
             "Cmd": [],
             "Env": [f"WHERRY_CACHE={_CACHE}"],
@@ -228,21 +228,23 @@ class ContainerSite:
         if not count:
             return []
         held = {gpu for machine in self.machines().values() for gpu in machine.gpus}
-        return [each for each in map(str, range(self._config.gpus)) if each not in held][:count]
+        return [each for each in map(str, range(self.config.gpus)) if each not in held][:count]
 
-    def _machine(self, seen: Mapping[str, Any]) -> Machine:
-        return _machine(str(seen["Name"]), seen["Config"]["Labels"], seen)
-
-    def _unavailable(self, error: Exception) -> TargetUnavailableError:
+    def unavailable(self, error: Exception) -> TargetUnavailableError:
         if is_full_disk(str(error)):
             return TargetUnavailableError(
-                f"the disk of the container engine of site {self._name!r} is full: {error}",
+                f"the disk of the container engine of site {self.name!r} is full: {error}",
                 hint="make room there, for instance with docker system prune",
                 cause="disk_full",
             )
         told = str(error)
-        named = told if self._name in told else f"site {self._name!r}: {told}"
+        named = told if self.name in told else f"site {self.name!r}: {told}"
         return TargetUnavailableError(named, cause="engine")
+
+
+def machine_of(seen: Mapping[str, Any]) -> Machine:
+    """By all that an engine tells of a container."""
+    return _machine(str(seen["Name"]), seen["Config"]["Labels"], seen)
 
 
 def _machine(name: str, labels: Mapping[str, str], seen: Mapping[str, Any]) -> Machine:

@@ -8,7 +8,7 @@ import socket
 import tarfile
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,7 +17,6 @@ from wherry.containers.context import DOCKERFILE, Context
 from wherry.containers.engine import Engine
 from wherry.containers.error import ContainerError, EngineError
 from wherry.containers.images import KEY, Image, Images, key_of
-from wherry.core.compute_configs import ContainersConfig
 from wherry.core.errors import TargetUnavailableError
 from wherry.core.vm_sizes import Size
 
@@ -27,7 +26,16 @@ from .base import Driver
 from .container_ports import INSIDE, PORT, is_taken, published
 from .machine_connection import MachinePlace
 from .machine_keys import MachineKeys
-from .site_container import HOME, ContainerSite, log, name_of, seen_as, start, volume_of
+from .site_container import (
+    HOME,
+    ContainerSite,
+    log,
+    machine_of,
+    name_of,
+    seen_as,
+    start,
+    volume_of,
+)
 from .sites import Machine
 from .ssh_host import Host
 
@@ -47,58 +55,72 @@ _IMAGE = "wherry-machine"
 _SOON = ("port_closed", "not_ssh", "slow", "lost", "ssh", "network", "port_filtered")
 
 
-class ContainerMachines(ContainerSite):
-    """The site of one target, ``owner``, whose machine keeps its home and its keys whatever becomes
-    of its container. ``tell`` hears what is being done for a node.
+class ContainerMachines:
+    """Those of one target, ``owner``, on a site. Its machine keeps its home and its keys whatever
+    becomes of its container. ``tell`` hears what is being done for a node.
     """
 
     def __init__(
         self,
-        name: str,
-        config: ContainersConfig,
-        server_id: str,
-        root: str,
-        locks: str,
-        server: Callable[[], str],
+        site: ContainerSite,
         *,
         owner: str,
         secret: bytes,
         ssh_port: int = 0,
         tell: Callable[[str, str], None] = lambda _node, _doing: None,
     ) -> None:
-        super().__init__(name, config, server_id, root, locks, server)
+        self._site = site
+        self._called = f"site {site.name!r}"
         self._keys = MachineKeys(secret, owner)
         self._ssh_port = ssh_port
         self._doing = tell
 
+    def sizes(self) -> Sequence[Size]:
+        return self._site.sizes()
+
+    def room(self, size: Size) -> int:
+        return self._site.room(size)
+
+    def taken_by(self, promised: Sequence[Size], size: Size) -> int:
+        return self._site.taken_by(promised, size)
+
+    def remove(self, node_id: str) -> None:
+        self._site.remove(node_id)
+
+    def forget(self, home: str) -> None:
+        self._site.forget(home)
+
+    def machines(self) -> Mapping[str, Machine]:
+        return self._site.machines()
+
     def make(self, node_id: str, size: Size, home: str = "") -> Machine:
         try:
-            engine = self._engine()
+            engine = self._site.engine()
             self._check_way(engine)
-            self._have_home(engine, home)
+            self._site.have_home(engine, home)
             for _ in range(_PORTS_TRIED):
                 self._have(engine, node_id, size, home)
                 machine = self._up(engine, node_id)
                 if machine is not None:
                     return machine
         except (ContainerError, EngineError) as error:
-            raise self._unavailable(error) from None
+            raise self._site.unavailable(error) from None
         raise TargetUnavailableError(
-            f"no port for a machine of site {self._name!r} was free, {_PORTS_TRIED} were tried",
+            f"no port for a machine of {self._called} was free, {_PORTS_TRIED} were tried",
             hint="it is tried again",
         )
 
     def driver(self, node_id: str, machine: Machine) -> Driver:
         try:
-            engine = self._engine()
+            engine = self._site.engine()
         except ContainerError as error:
-            raise self._unavailable(error) from None
+            raise self._site.unavailable(error) from None
         owned = machine.resources
         return AgentDriver(
             MachinePlace(self._host(machine.config), engine.address, name_of(node_id)),
             machine_connection.connect,
-            self._root,
-            self._server(),
+            self._site.root,
+            self._site.server(),
             cpus=owned.cpu,
             memory_bytes=owned.memory_bytes,
             gpus=owned.gpu,
@@ -134,7 +156,7 @@ class ContainerMachines(ContainerSite):
             remove_named(engine, name)
             if self._ssh_port:
                 raise self._port_is_taken() from None
-            log.info("site %s: the port of %s was taken: %s", self._name, name, error.message)
+            log.info("site %s: the port of %s was taken: %s", self._site.name, name, error.message)
             return None
         return machine
 
@@ -156,7 +178,7 @@ class ContainerMachines(ContainerSite):
         give_up_at = time.monotonic() + _PATIENCE_S
         while True:
             try:
-                registry.preflight("ssh")(host, self._root, self._server())
+                registry.preflight("ssh")(host, self._site.root, self._site.server())
             except TargetUnavailableError as error:
                 if not self._there(engine, name)["State"]["Running"]:
                     raise EngineError(200, self._last_words(engine, name)) from None
@@ -176,7 +198,7 @@ class ContainerMachines(ContainerSite):
 
     def _image(self, engine: Engine, node_id: str) -> Image:
         """Made once for each image of a site, whoever asks."""
-        base = self._config.image
+        base = self._site.config.image
         self._doing(node_id, f"looking for the image {base}")
         said: deque[str] = deque(maxlen=_KEPT)
 
@@ -184,21 +206,20 @@ class ContainerMachines(ContainerSite):
             said.append(line)
             self._doing(node_id, f"building the image of the machine: {_shortened(line)}")
 
-        images = Images(
-            engine, f"machines of site {self._name!r}", self._locks, hear, "the server's log"
-        )
+        called = f"machines of {self._called}"
+        images = Images(engine, called, self._site.locks, hear, "the server's log")
         found = images.pull(base, {})
         recipe = machine_image.dockerfile(base)
         name = f"{_IMAGE}:{key_of(found.id, recipe.decode())[:KEY]}"
         try:
-            return images.build_named(name, Context("", {DOCKERFILE: recipe}, self._locks))
+            return images.build_named(name, Context("", {DOCKERFILE: recipe}, self._site.locks))
         except ContainerError as error:
-            log.warning("site %s: the image %s:\n%s", self._name, name, "\n".join(said))
+            log.warning("site %s: the image %s:\n%s", self._site.name, name, "\n".join(said))
             last = next((line for line in reversed(said) if line.strip()), "nothing")
             raise ContainerError(f"{error}; the last of it is: {last.strip()}") from None
 
     def _machine_body(self, node_id: str, size: Size, home: str, image: Image) -> dict[str, Any]:
-        body = self._body(node_id, size, "")
+        body = self._site.body(node_id, size, "")
         host = body["HostConfig"]
         # A machine of one's own: packages can be installed there, as in any container.
         for name in ("CapDrop", "CapAdd"):
@@ -206,7 +227,7 @@ class ContainerMachines(ContainerSite):
         if home:
             host["Binds"] = [*host["Binds"], f"{volume_of(home)}:{_AT}"]
         labels = {KEYS: self._keys.mark, HOME: home}
-        if self._config.network == _HOST:
+        if self._site.config.network == _HOST:
             labels[PORT] = str(self._ssh_port or self._free_port())
         else:
             wanted = str(self._ssh_port or "")
@@ -224,7 +245,7 @@ class ContainerMachines(ContainerSite):
 
     def _free_port(self) -> int:
         """One that nobody has just now; of another host's ports nothing is known."""
-        if urlsplit(self._engine().address).scheme != "unix":
+        if urlsplit(self._site.engine().address).scheme != "unix":
             return random.randint(20_000, 32_000)  # noqa: S311
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -237,7 +258,7 @@ class ContainerMachines(ContainerSite):
             for each in seen["Config"].get("Env") or []
             if each.partition("=")[0] not in _OTHERS
         ]
-        shared = self._config.network == _HOST
+        shared = self._site.config.network == _HOST
         where = ("127.0.0.1", published(seen)) if shared else ("0.0.0.0", INSIDE)
         return _tar(
             {
@@ -248,7 +269,7 @@ class ContainerMachines(ContainerSite):
         )
 
     def _machine(self, seen: Mapping[str, Any]) -> Machine:
-        made = super()._machine(seen)
+        made = machine_of(seen)
         config = {
             "address": "127.0.0.1",
             "port": published(seen),
@@ -264,16 +285,16 @@ class ContainerMachines(ContainerSite):
 
     def _check_way(self, engine: Engine) -> None:
         """Machines listen on the loopback address of their engine's host, and nowhere else."""
-        where = urlsplit(self._address or engine.address)
+        where = urlsplit(self._site.address or engine.address)
         if where.scheme != "unix" and where.hostname not in ("127.0.0.1", "localhost", "::1"):
             raise TargetUnavailableError(
-                f"site {self._name!r} has its engine at {where.geturl()}: machines there listen on "
+                f"{self._called} has its engine at {where.geturl()}: machines there listen on "
                 "that host's own loopback address, to which there is no way from here",
                 hint="attach that host over SSH, or make a site of the engine of this machine",
             )
-        if self._config.network == _NONE:
+        if self._site.config.network == _NONE:
             raise TargetUnavailableError(
-                f"containers of site {self._name!r} have no network, and a machine needs one",
+                f"containers of {self._called} have no network, and a machine needs one",
                 hint="change the site's network",
             )
 
