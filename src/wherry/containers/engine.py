@@ -9,9 +9,12 @@ import http.client
 import json
 import os
 import socket
+import ssl
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
+from . import certificates
+from .contexts import chosen
 from .error import ContainerError, EngineError
 
 _CONNECT_S = 10.0
@@ -23,7 +26,7 @@ Body = Union[bytes, Iterator[bytes], Mapping[str, Any], None]
 
 
 class Engine:
-    """``address`` is written as in ``DOCKER_HOST``."""
+    """``address`` is written as in ``DOCKER_HOST``, or as ``certificates`` has it."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -106,7 +109,7 @@ class Engine:
         headers: Mapping[str, str],
         patience_s: Optional[float],
     ) -> Tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        connection = _connection(self.address)
+        connection = self._connection()
         self._open.append(connection)
         wanted = {"Host": "localhost", **headers}
         if isinstance(body, Mapping):
@@ -128,12 +131,32 @@ class Engine:
             raise EngineError(reply.status, refusal)
         return connection, reply
 
+    def _connection(self) -> http.client.HTTPConnection:
+        path = _socket_path(self.address)
+        if path:
+            return _UnixConnection(path)
+        try:
+            host, port, trust = certificates.dialled(self.address)
+        except OSError as error:
+            raise ContainerError(
+                f"the certificates for the container engine at {self.address} cannot be used: "
+                f"{error}; DOCKER_CERT_PATH, or Docker's context, says where they are"
+            ) from None
+        if trust is None:
+            return http.client.HTTPConnection(host, port, timeout=_CONNECT_S)
+        return http.client.HTTPSConnection(host, port, timeout=_CONNECT_S, context=trust)
+
     def _close(self, connection: http.client.HTTPConnection) -> None:
         if connection in self._open:
             self._open.remove(connection)
         connection.close()
 
     def _silent(self, error: Exception) -> ContainerError:
+        if isinstance(error, ssl.SSLError):
+            return ContainerError(
+                f"the container engine at {self.address} and {os.uname().nodename} do not trust "
+                f"each other ({error}); look at the certificates"
+            )
         return ContainerError(
             f"the container engine at {self.address} on {os.uname().nodename} does not answer "
             f"({error}); start Docker or podman's socket there"
@@ -141,8 +164,8 @@ class Engine:
 
 
 def find(variables: Mapping[str, str], who: str = "the environment") -> Engine:
-    """The engine that the variables name, else the first whose socket answers."""
-    named = variables.get("DOCKER_HOST") or variables.get("CONTAINER_HOST")
+    """The engine that the variables or Docker's context name, else the first that answers."""
+    named = chosen(variables)
     if named:
         return Engine(_checked(named))
     for path in sockets(variables):
@@ -167,10 +190,10 @@ def sockets(variables: Mapping[str, str]) -> List[str]:
 
 
 def _checked(address: str) -> str:
-    if not address.startswith(("unix://", "tcp://", "http://")):
+    if not address.startswith(("unix://", "tcp://", "http://", "https://")):
         raise ContainerError(
-            f"DOCKER_HOST on {os.uname().nodename} is {address!r}, which cannot be used here; "
-            "it begins with unix:// or tcp://"
+            f"the container engine of {os.uname().nodename} is to be {address!r} (DOCKER_HOST, or "
+            "the context of Docker), which cannot be used here; it begins with unix:// or tcp://"
         )
     return address
 
@@ -194,14 +217,6 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
-
-
-def _connection(address: str) -> http.client.HTTPConnection:
-    path = _socket_path(address)
-    if path:
-        return _UnixConnection(path)
-    where = urlsplit(address)
-    return http.client.HTTPConnection(where.hostname or "", where.port or 2375, timeout=_CONNECT_S)
 
 
 def _socket_path(address: str) -> str:

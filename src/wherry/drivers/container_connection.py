@@ -7,6 +7,7 @@ import json
 from contextlib import suppress
 from urllib.parse import urlsplit
 
+from wherry.containers import certificates
 from wherry.containers.engine import Engine
 from wherry.containers.error import ContainerError, EngineError
 from wherry.core.errors import TargetUnavailableError
@@ -144,7 +145,8 @@ async def _dialled(place: ContainerPlace) -> Ends:
     try:
         if where.scheme == "unix":
             return await asyncio.open_unix_connection(where.path)
-        return await asyncio.open_connection(where.hostname, where.port or 2375)
+        host, port, trust = certificates.dialled(place.engine)
+        return await asyncio.open_connection(host, port, ssl=trust)
     except OSError as error:
         raise _unavailable(place, error) from None
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from wherry.containers import gpus
 from wherry.containers.container import remove_named
+from wherry.containers.contexts import chosen
 from wherry.containers.engine import Engine, find
 from wherry.containers.error import ContainerError, EngineError, is_full_disk
 from wherry.containers.images import Images
@@ -69,8 +70,10 @@ class ContainerSite:
 
     @property
     def address(self) -> str:
-        """The engine that was named, here or in the server's environment."""
-        return self.config.engine or os.environ.get("DOCKER_HOST") or ""
+        """The engine that was named, here or for the server's user; empty for the usual one."""
+        named = self.config.engine
+        variables = {**os.environ, "DOCKER_HOST": named} if named else os.environ
+        return chosen(variables, over_ssh=True)
 
     def engine(self) -> Engine:
         address = self.address
@@ -147,9 +150,13 @@ class ContainerSite:
         }
 
     def driver(self, node_id: str, machine: Machine) -> Driver:
+        try:
+            address = self.engine().address
+        except ContainerError as error:
+            raise self.unavailable(error) from None
         owned = machine.resources
         return ContainerNode(
-            ContainerPlace(self.engine().address, name_of(node_id)),
+            ContainerPlace(address, name_of(node_id)),
             container_connection.connect,
             self.root,
             self.server(),

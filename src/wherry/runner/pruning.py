@@ -9,6 +9,7 @@ import sys
 
 from wherry.builds.__main__ import parser
 from wherry.builds.prune import prune
+from wherry.containers.contexts import chosen
 from wherry.containers.engine import find
 from wherry.containers.error import ContainerError, EngineError
 from wherry.containers.pruning import entries, prune_images
@@ -38,7 +39,10 @@ def main(words: List[str]) -> int:
 
 
 def named() -> bool:
-    return bool(os.environ.get("DOCKER_HOST") or os.environ.get("CONTAINER_HOST"))
+    try:
+        return bool(chosen(os.environ))
+    except ContainerError:
+        return True
 
 
 if __name__ == "__main__":
