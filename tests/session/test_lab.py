@@ -117,21 +117,36 @@ def test_only_whoever_was_let_in_sees_anything(lab: Home) -> None:
         Visitor(address)  # it was good once
 
 
-def test_one_that_is_idle_is_stopped_and_one_with_a_silent_cell_is_not(lab: Home) -> None:
+def test_one_that_is_idle_is_stopped_and_one_that_works_silently_is_not(lab: Home) -> None:
+    """In a cell, or in a terminal; nobody is connected to any."""
     workspace = Workspace.get("w")
-    quiet, busy = (_made(workspace, name) for name in ("quiet", "busy"))
+    quiet, busy, typed = (_made(workspace, name) for name in ("quiet", "busy", "typed"))
     with Visitor(quiet.sign_in_url()).kernel() as kernel:
         assert kernel.run("print('done')") == "done\n"
     jupyter = Visitor(busy.sign_in_url())
     with jupyter.kernel() as kernel:
         kernel.send("import time\nfor _ in range(100000): time.sleep(0.1)")
-    for each in (quiet, busy):  # whole minutes would take as long
+    terminal = Visitor(typed.sign_in_url()).terminal()
+    terminal.run("{ sleep 54321 & }")
+    terminal.close()
+    Visitor(quiet.sign_in_url()).terminal().close()  # a shell at its prompt is idle
+    wait_until(lambda: _said(workspace, typed).get("session.terminals") == "busy", _PATIENCE_S)
+    for each in (quiet, busy, typed):  # whole minutes would take as long
         each._patch({"config": {"idle_seconds": 5}})
     wait_until(lambda: quiet.get_status().state == "Stopped", _PATIENCE_S)
     assert "IdleShutdown" in str(quiet.status.last_operation)
-    assert busy.get_status().state == "Running"
+    assert busy.get_status().state == typed.get_status().state == "Running"
     jupyter.call("POST", f"api/kernels/{kernel.id}/interrupt")
+    for program in lab.running("54321"):
+        program.kill()
     wait_until(lambda: busy.get_status().state == "Stopped", _PATIENCE_S)
+    wait_until(lambda: typed.get_status().state == "Stopped", _PATIENCE_S)
+
+
+def _said(workspace: Workspace, instance: ComputeInstance) -> dict[str, str]:
+    """By its session."""
+    run_id = str(instance._record["instance"]["session_run_id"])
+    return dict(workspace._client.get(f"/runs/{run_id}")["tags"])
 
 
 def _made(workspace: Workspace, name: str) -> ComputeInstance:

@@ -15,6 +15,7 @@ from wherry.core.idleness import in_use, last_used
 from wherry.core.instance_state import JOB_RUNNING, READY, USABLE
 from wherry.core.lifecycle import Status
 from wherry.core.schedules import STOP, last_due
+from wherry.core.sessions import BUSY, TERMINALS
 from wherry.core.targets import workspace_of
 from wherry.drivers.sites import Site
 from wherry.store import computes, instances, nodes
@@ -163,10 +164,12 @@ class Instance(Cluster):
             return
         with self._plane.database.read() as connection:
             state = instance_records.seen(connection, row)
+            _, said = session_facts.last(connection, instance)
         if state not in USABLE:
             return
+        at_work = state == JOB_RUNNING or said.get(TERMINALS) == BUSY
         try:
-            used_at = self._plane.now() if state == JOB_RUNNING else self._used_at(row)
+            used_at = self._plane.now() if at_work else self._used_at(row)
         except (WherryError, jupyter.SilentError) as error:  # doubt stops nothing
             log.warning("compute instance %s cannot be asked for its use: %s", row.target, error)
             return

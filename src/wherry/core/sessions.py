@@ -8,6 +8,9 @@ SESSION = "wherry.session"
 """The type of such a run, which no list shows."""
 EXPERIMENT = ".sessions"
 
+TERMINALS, BUSY = "session.terminals", "busy"
+"""The tag by which a session says that a program runs in one of its terminals."""
+
 VARIABLE = "WHERRY_SESSION"
 _PIECE = 100_000  # Linux has 128 KiB for one variable, and megabytes for all
 

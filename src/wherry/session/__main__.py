@@ -9,7 +9,8 @@ import time
 from typing import Optional
 
 from wherry.core.errors import UserErrorException
-from wherry.core.sessions import joined
+from wherry.core.sessions import BUSY, joined
+from wherry.runner import tree
 from wherry.runner.process import Signals
 
 from . import scripts, shell
@@ -20,6 +21,7 @@ from .kernels import Fetch, Kernels
 from .overlay import Overlay, OverlayError
 from .saying import say
 from .telling import Telling, to_own_run
+from .terminals import Terminals
 from .variables import of_user, within
 from .wheels import fetcher
 
@@ -28,7 +30,7 @@ _STEADY_S = 600.0  # having answered for so long, it is given all its chances ag
 _START_S = 300.0
 _GRACE_S = 8.0
 _LAST_TELLING_S = 5.0
-_LONG_S = 30.0
+_LOOK_EVERY_S = 5.0
 
 
 def main() -> int:
@@ -53,11 +55,13 @@ class Session:
         self._fetch = fetch
         self._variables = of_user(os.environ, contract, home.path)
         self._kernels: Optional[Kernels] = None
+        self._terminals = Terminals(os.environ.get(tree.MARK, ""))
+        self._busy = False
         self._failed = False
 
     def run(self) -> int:
         """The exit code: 0 when someone asked for the end."""
-        self._telling.tell(phase="SettingUp", socket="", error="")
+        self._telling.tell(phase="SettingUp", socket="", error="", terminals="")
         for notice in self._contract.notices:
             say(notice)
         try:
@@ -150,7 +154,15 @@ class Session:
 
     def _wait(self, jupyter: Jupyter) -> None:
         while jupyter.running() and not self._signals.asked:
-            self._signals.wait(_LONG_S)
+            self._look_at_terminals(jupyter)
+            self._signals.wait(_LOOK_EVERY_S)
+
+    def _look_at_terminals(self, jupyter: Jupyter) -> None:
+        """What runs in them silently is known here alone."""
+        busy = self._terminals.busy(jupyter.pid)
+        if busy != self._busy:
+            self._busy = busy
+            self._telling.tell(terminals=BUSY if busy else "")
 
     def _pause(self, seconds: float) -> None:
         until = time.monotonic() + seconds

@@ -63,6 +63,10 @@ class Jupyter:
         self._reader = threading.Thread(target=self._read, name="jupyter", daemon=True)
         self._reader.start()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid if self._process is not None else 0
+
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 

@@ -226,6 +226,18 @@ def test_runs_on_it_keep_it(tmp_path: Path, clock: Clock) -> None:
     assert world.state == "JobRunning"
 
 
+def test_a_program_in_a_terminal_keeps_it(tmp_path: Path, clock: Clock) -> None:
+    world = InstanceWorld(tmp_path, clock, idle_seconds=60)
+    world.come_up()
+    world.used_at = clock.now()
+    runs.change(world.plane, world.session, {"tags": {"session.terminals": "busy"}})
+    world.watch(400)
+    assert world.state == "Running"
+    runs.change(world.plane, world.session, {"tags": {"session.terminals": ""}})
+    world.watch(100)
+    assert world.state in ("Stopping", "Stopped")
+
+
 def test_what_cannot_be_asked_is_not_stopped(tmp_path: Path, clock: Clock) -> None:
     world = InstanceWorld(tmp_path, clock, idle_seconds=60)
     world.come_up()
