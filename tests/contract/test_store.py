@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from sqlalchemy.exc import IntegrityError
 
 from wherry.core.errors import ConflictError, NotFoundError, UserErrorException, WherryError
 from wherry.core.lifecycle import Reason, Status
-from wherry.core.metrics import Logged
 from wherry.core.placement import Placement
 from wherry.core.records import Page, RunFile
 from wherry.core.resources import Resources
@@ -26,14 +24,15 @@ from wherry.store import (
     files,
     leases,
     listing,
+    metrics,
     queues,
     run_labels,
     run_names,
     run_records,
     runs,
     snapshots,
+    streams,
     tokens,
-    tracking,
     workspaces,
 )
 from wherry.store.database import Database, sqlite_url
@@ -43,30 +42,7 @@ from wherry.store.prepared import Prepared
 from wherry.store.tables import ORDERS, events
 from wherry.store.tables import runs as runs_table
 
-NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
-
-
-def add_run(database: Database, run_id: str, **fields: Any) -> None:
-    tags, properties = fields.pop("tags", {}), fields.pop("properties", {})
-    experiment_name = fields.pop("experiment", "e")
-    with database.write() as connection:
-        workspace = workspaces.find(connection, "w") or workspaces.create(
-            connection, "w", NOW, "", {}
-        )
-        experiment = workspaces.ensure_experiment(connection, workspace, experiment_name, NOW)
-        row = {
-            "id": run_id,
-            "workspace_id": workspace.id,
-            "experiment_id": experiment.id,
-            "root_id": run_id,
-            "number": workspaces.next_number(connection, experiment),
-            "status": "Queued",
-            "target": "local",
-            "cpu": 1.0,
-            "submitted_at": NOW,
-            **fields,
-        }
-        runs.add(connection, row, tags, properties)
+from .stored import NOW, add_run
 
 
 def page(database: Database, wanted: Filter, limit: int = 50, cursor: str | None = None) -> Page:
@@ -313,32 +289,14 @@ def test_attempts(database: Database) -> None:
 
 def test_a_stream_takes_each_byte_once(database: Database) -> None:
     with database.write() as connection:
-        assert tracking.take_stream(connection, "r", "s", 0, 10) == 0
-        assert tracking.take_stream(connection, "r", "s", 0, 10) == 10
-        assert tracking.take_stream(connection, "r", "s", 5, 10) == 5
-        assert tracking.take_stream(connection, "r", "s", 2, 3) == 3
-        assert tracking.stream_sizes(connection, "r") == {"s": 15}
+        assert streams.take(connection, "r", "s", 0, 10) == 0
+        assert streams.take(connection, "r", "s", 0, 10) == 10
+        assert streams.take(connection, "r", "s", 5, 10) == 5
+        assert streams.take(connection, "r", "s", 2, 3) == 3
+        assert streams.sizes(connection, "r") == {"s": 15}
         with pytest.raises(ConflictError) as caught:
-            tracking.take_stream(connection, "r", "s", 16, 1)
+            streams.take(connection, "r", "s", 16, 1)
     assert caught.value.fields == {"size": 15}
-
-
-def test_metrics_come_back_exactly_and_in_order(database: Database) -> None:
-    values: list[Any] = [0.1, float("inf"), 2**60, "text", True, 1e-320]
-    entries = [Logged(1.0 + i, "scalar", "m", value, i) for i, value in enumerate(values)]
-    with database.write() as connection:
-        tracking.append(connection, "r", entries[:3])
-        tracking.append(connection, "r", entries[3:])
-        nan = [Logged(1.0, "scalar", "n", float("nan")), Logged(1.0, "row", "t", {"x": 1})]
-        tracking.append(connection, "r", nan)
-        shaped = tracking.shaped(connection, "r")
-        only = tracking.shaped(connection, "r", "t")
-        history = tracking.history(connection, "r", "m")
-    assert shaped["m"] == values
-    assert [type(value) for value in shaped["m"]] == [type(value) for value in values]
-    assert math.isnan(shaped["n"])
-    assert only == {"t": {"x": 1}}
-    assert [point["step"] for point in history] == list(range(6))
 
 
 @pytest.mark.parametrize("name", ["plain", "a b", "%41", "ü?x=1#y", "a'b"])
@@ -497,7 +455,8 @@ def test_a_run_with_many_children_can_be_removed(database: Database) -> None:
     many = [f"r{n}" for n in range(70_000)]
     with database.write() as connection:
         files.remove(connection, many)
-        tracking.remove(connection, many)
+        metrics.remove(connection, range(70_000))
+        streams.remove(connection, many)
         attempts.remove(connection, many)
 
 

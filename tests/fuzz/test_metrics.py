@@ -22,8 +22,10 @@ from wherry.core.metrics import parse_lines
 from wherry.core.text import clean
 from wherry.sdk.spool import Spool
 from wherry.sdk.tracking import Tracking
-from wherry.store import tracking
+from wherry.store import metrics, runs
 from wherry.store.database import Database
+
+from ..contract.stored import add_run
 
 
 class Itself:
@@ -105,14 +107,16 @@ def logged(calls: list[tuple[str, Any, Any, Any]]) -> bytes:
 
 
 def stored(database: Database, lines: bytes) -> dict[str, Any]:
-    run_id = str(uuid.uuid4())
+    run_id = f"r{uuid.uuid4().hex}"
+    add_run(database, run_id)
     entries = [_named(entry) for entry in parse_lines(lines) if entry.kind != "tag"]
     with database.write() as connection:
-        tracking.append(connection, run_id, entries)
+        run = runs.get(connection, run_id)
+        metrics.append(connection, run, entries)
     with database.read() as connection:
-        found = tracking.shaped(connection, run_id)
+        found = metrics.shaped(connection, [run.seq])[run.seq]
         for name in found:
-            tracking.history(connection, run_id, name)
+            metrics.history(connection, run.seq, name)
     again: dict[str, Any] = json.loads(json.dumps(found))
     return again
 

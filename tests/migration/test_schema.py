@@ -15,8 +15,9 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 
 from wherry.core.errors import WherryError
+from wherry.core.metrics import Logged
+from wherry.store import metrics, run_names, runs, tables
 from wherry.store import migrate as migration
-from wherry.store import run_names, runs, tables
 from wherry.store.database import Database
 from wherry.store.tables import metadata
 
@@ -141,6 +142,48 @@ def test_runs_of_the_version_before_hold_on_to_their_build_contexts(database_url
     database.close()
 
 
+def test_metrics_of_the_version_before_are_the_same(database_url: str) -> None:
+    database = Database(database_url)
+    _clear(database)
+    migration.migrate(database, "0016")
+    odd = [(0.5, None), (None, "NaN"), (None, "7"), (None, '"text"'), (0.25, None)]
+    with database.write() as connection:
+        connection.execute(text("INSERT INTO workspaces VALUES ('1', 'lab', '', '{}', 5)"))
+        connection.execute(
+            text("INSERT INTO experiments VALUES ('2', '1', 'e', '', '{}', 5, NULL, 6)")
+        )
+        connection.execute(_OLD_RUN, {"id": "e_17_1", "number": 1, "spec": None})
+        for number, name in enumerate(("odd", "long", "none"), 1):
+            connection.execute(_OLD_METRIC, {"id": number, "name": name})
+        for seq, (value, data) in enumerate(odd):
+            connection.execute(
+                _OLD_POINT, {"id": 1, "seq": seq, "step": None, "value": value, "data": data}
+            )
+        points = [
+            {"id": 2, "seq": seq, "step": seq, "value": seq / 2, "data": None}
+            for seq in range(9000)
+        ]
+        connection.execute(_OLD_POINT, points)
+    migration.migrate(database)
+    with database.write() as connection:
+        run = runs.get(connection, "e_17_1")
+        found = metrics.history(connection, run.seq, "odd")
+        assert str(found.values) == "[0.5, nan, 7, 'text', 0.25]"
+        assert found.steps == [None] * 5
+        assert metrics.last_values(connection, [run.seq])[run.seq]["odd"].last_value == 0.25
+        metrics.append(connection, run, [Logged(9.0, "scalar", "long", 1.0, 9000)])
+        metrics.append(connection, run, [Logged(9.0, "scalar", "new", 1.0)])
+        found = metrics.history(connection, run.seq, "long")
+        assert found.values == [*(seq / 2 for seq in range(9000)), 1.0]
+        assert found.steps == list(range(9001))
+        assert set(metrics.shaped(connection, [run.seq])[run.seq]) == {"odd", "long", "new"}
+    database.close()
+
+
+_OLD_METRIC = text("INSERT INTO metrics VALUES (:id, 'e_17_1', :name, 'scalar', 5)")
+_OLD_POINT = text(
+    "INSERT INTO metric_points VALUES (:id, :seq, 1700000000000000, :step, :value, :data)"
+)
 _OLD_RUN = text(
     "INSERT INTO runs (id, workspace_id, experiment_id, root_id, number, display_name, description,"
     " status, message, cpu, memory_bytes, gpu, submitted_by, submitted_at, attempt_count, version,"

@@ -9,8 +9,8 @@ from starlette.concurrency import run_in_threadpool
 
 from wherry.control import reports
 from wherry.core.errors import UserErrorException
-from wherry.core.records import iso
-from wherry.store import families, runs, tracking
+from wherry.core.sampling import outline
+from wherry.store import families, metrics, runs, streams
 
 from .bodies import Report
 from .deps import PlaneDep, get_plane, with_whole_body
@@ -23,6 +23,7 @@ from .reading import described, read_body
 router = guarded_router("tracking")
 _MAX_SPOOL = 8 << 20
 _MAX_OFFSET = 2**62
+_MAX_OUTLINE = 100_000
 
 
 @router.post(
@@ -57,7 +58,7 @@ async def write_spool(
 def show_spool(run_id: str, plane: PlaneDep) -> dict[str, Any]:
     with plane.database.read() as connection:
         runs.get(connection, run_id)
-        return {"streams": tracking.stream_sizes(connection, run_id)}
+        return {"streams": streams.sizes(connection, run_id)}
 
 
 @router.post("/runs/{run_id}/heartbeat", status_code=204)
@@ -74,17 +75,35 @@ def read_metrics(
     recursive: bool = False,
 ) -> PlainJSON:
     with plane.database.read() as connection:
-        runs.get(connection, run_id)
+        run = runs.get(connection, run_id)
         if not recursive:
-            return PlainJSON({"metrics": tracking.shaped(connection, run_id, name)})
-        below = [row.id for row in families.children(connection, run_id, recursive=True)]
-        found = {each: tracking.shaped(connection, each, name) for each in [run_id, *below]}
-        return PlainJSON({"runs": found})
+            return PlainJSON({"metrics": metrics.shaped(connection, [run.seq], name)[run.seq]})
+        all_of_them = [run, *families.children(connection, run_id, recursive=True)]
+        found = metrics.shaped(connection, [each.seq for each in all_of_them], name)
+        return PlainJSON({"runs": {each.id: found[each.seq] for each in all_of_them}})
 
 
 @router.get("/runs/{run_id}/metrics/history", response_class=PlainJSON)
-def read_history(run_id: str, name: str, plane: PlaneDep) -> PlainJSON:
+def read_history(
+    run_id: str,
+    name: str,
+    plane: PlaneDep,
+    points: Annotated[int | None, Query(ge=2, le=_MAX_OUTLINE)] = None,
+) -> PlainJSON:
+    """One metric's points by columns, times in seconds since 1970. With ``points`` about so many of
+    them, the least and greatest of each stretch among them; ``count`` is of all.
+    """
     with plane.database.read() as connection:
-        runs.get(connection, run_id)
-        points = tracking.history(connection, run_id, name)
-    return PlainJSON({"points": [{**point, "at": iso(point["at"])} for point in points]})
+        run = runs.get(connection, run_id)
+        found = metrics.history(connection, run.seq, name)
+    count = len(found)
+    if points is not None:
+        found = found.chosen(outline(found.values, points))
+    return PlainJSON(
+        {
+            "count": count,
+            "steps": found.steps,
+            "times": [at / 1_000_000 for at in found.times],
+            "values": found.values,
+        }
+    )

@@ -14,7 +14,7 @@ from wherry.core.lifecycle import Decision, Stage, Status
 from wherry.core.metrics import TAG, Logged, parse_lines
 from wherry.core.targets import name_of
 from wherry.core.text import clean
-from wherry.store import attempts, families, run_labels, runs, tracking
+from wherry.store import attempts, families, metrics, run_labels, runs, streams
 
 from . import run_logs
 from .exits import exit_record
@@ -75,7 +75,7 @@ def append_spool(plane: Plane, run_id: str, stream: str, offset: int, data: byte
         raise UserErrorException("a spool is sent in whole lines")
     with plane.write() as connection:
         run = runs.get(connection, run_id, lock=True)
-        known = tracking.take_stream(connection, run_id, stream, offset, len(data))
+        known = streams.take(connection, run_id, stream, offset, len(data))
         entries = parse_lines(data[known:])
         for target_id, group in _by_run(run_id, entries):
             if target_id != run_id and not families.descends_from(connection, target_id, run_id):
@@ -121,10 +121,10 @@ def _by_run(run_id: str, entries: Iterable[Logged]) -> Iterable[tuple[str, Itera
 
 
 def _store(connection: Connection, run_id: str, entries: list[Logged]) -> None:
+    run = runs.get(connection, run_id)
     tags = {entry.name[:255]: str(entry.value) for entry in entries if entry.kind == TAG}
-    if tags:
-        run_labels.change(connection, runs.get(connection, run_id), run_labels.TAG, tags)
-    tracking.append(connection, run_id, [_named(entry) for entry in entries if entry.kind != TAG])
+    run_labels.change(connection, run, run_labels.TAG, tags)
+    metrics.append(connection, run, [_named(entry) for entry in entries if entry.kind != TAG])
 
 
 def _named(entry: Logged) -> Logged:

@@ -18,11 +18,12 @@ from wherry.store import (
     families,
     files,
     listing,
+    metrics,
     run_labels,
     run_names,
     run_records,
     runs,
-    tracking,
+    streams,
     workspaces,
 )
 
@@ -162,7 +163,8 @@ def remove(plane: Plane, run_id: str) -> None:
         tries = [attempt for each in ids for attempt in attempts.of_run(connection, each)]
         logs = [run_logs.named(plane, each, _of(tries, each)) for each in ids]
         files.remove(connection, ids)
-        tracking.remove(connection, ids)
+        metrics.remove(connection, [row.seq for row in rows])
+        streams.remove(connection, ids)
         attempts.remove(connection, ids)
         runs.remove(connection, rows)
     for where in {where for named in logs for where in named.values()}:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
@@ -32,19 +31,6 @@ def parse_lines(data: bytes) -> List[Logged]:
     """The entries of whole spool lines. What cannot be read is left out: logging never fails."""
     found = (_parse(line) for line in data.split(b"\n") if line.strip())
     return [entry for entry in found if entry is not None]
-
-
-def split_value(value: Any) -> Dict[str, Any]:
-    """How a value is stored: as a double where that is exact, else as JSON text."""
-    if isinstance(value, float):
-        if math.isnan(value):  # neither database compares or keeps NaN alike
-            return {"value": None, "data": "NaN"}
-        return {"value": value, "data": None}
-    return {"value": None, "data": json.dumps(value)}
-
-
-def join_value(value: Optional[float], data: Optional[str]) -> Any:
-    return json.loads(data) if data is not None else value
 
 
 def shape(kind: str, values: Sequence[Any]) -> Any:

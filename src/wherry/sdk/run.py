@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from datetime import datetime, timezone
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 import wherry  # the lazy surface: names are looked up when used, so that no import is circular
@@ -15,6 +16,7 @@ from ..core.errors import (
     WherryError,
 )
 from ..core.ids import check_run_id
+from ..core.records import iso
 from . import display, listing, watch
 from .client import quote
 from .console import say
@@ -275,12 +277,21 @@ class Run(Labels, RunFiles):
         metrics: Dict[str, Any] = answer["runs"] if recursive else answer["metrics"]
         return metrics
 
-    def get_metric_history(self, name: str) -> List[Dict[str, Any]]:
-        """Every value of a metric with its ``step`` and time ``at``."""
+    def get_metric_history(self, name: str, points: Optional[int] = None) -> List[Dict[str, Any]]:
+        """Every value of a metric with its ``step`` and time ``at``; with ``points`` about so many
+        of them, the lowest and highest values among them.
+
+        >>> run.get_metric_history("loss")[0]
+        {'step': 0, 'at': '2026-01-02T03:04:05.678000Z', 'value': 0.9}
+        """
         self._flush_own(60.0)
-        answer = self._client.get(f"{self._path}/metrics/history", {"name": name})
-        points: List[Dict[str, Any]] = answer["points"]
-        return points
+        params = {"name": name, "points": points}
+        answer = self._client.get(f"{self._path}/metrics/history", params)
+        times = [iso(datetime.fromtimestamp(at, timezone.utc)) for at in answer["times"]]
+        return [
+            {"step": step, "at": at, "value": value}
+            for step, at, value in zip(answer["steps"], times, answer["values"])
+        ]
 
     def get_children(
         self,

@@ -54,9 +54,11 @@ class Prepared:
 
     def change_many(self, connection: Connection, many: Sequence[Parameters]) -> None:
         """The same with one set of parameters after another, all of the same names."""
+        if not many:
+            return
         if connection.dialect.name != "sqlite":
             connection.execute(self._statement, many)
-        elif many:
+        else:
             self._form(connection, many[0]).execute_many(connection, many)
 
     def _form(self, connection: Connection, parameters: Parameters) -> _Form:

@@ -15,6 +15,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -350,27 +351,49 @@ files = Table(
     Column("rank", Integer, nullable=False, server_default="0"),
 )
 
+# What a run logged under one name. ``last_*`` are of the point with the highest step, and of those
+# the youngest: MLflow's rule. ``last_data`` is what a double does not hold exactly.
 series = Table(
-    "metrics",
+    "metric_series",
     metadata,
     Column("id", _RowId, primary_key=True, autoincrement=True),
-    Column("run_id", String(300), nullable=False),
+    Column("run_seq", ForeignKey("runs.seq"), nullable=False),
+    Column("experiment_id", String(36), nullable=False),
     Column("name", String(1000), nullable=False),
     Column("kind", String(8), nullable=False),
-    Column("point_count", Integer, nullable=False, default=0),
-    UniqueConstraint("run_id", "name"),
+    Column("point_count", BigInteger, nullable=False),
+    # Where the last chunk begins; the count where the next point begins one.
+    Column("tail_seq", BigInteger, nullable=False),
+    Column("newest_at", BigInteger, nullable=False),
+    Column("last_step", BigInteger, nullable=False),
+    Column("last_at", BigInteger, nullable=False),
+    Column("last_value", Double),
+    Column("last_data", Text),
+    UniqueConstraint("run_seq", "name"),
+)
+Index(
+    "ix_metric_series_by_value",
+    series.c.experiment_id,
+    head_of(series.c.name),
+    series.c.last_value,
+    series.c.run_seq,
+    sqlite_where=text("last_value IS NOT NULL"),
+    postgresql_where=text("last_value IS NOT NULL"),
 )
 
-points = Table(
-    "metric_points",
+# Its points, thousands to a row: see ``points.py``.
+chunks = Table(
+    "metric_chunks",
     metadata,
-    Column("metric_id", ForeignKey("metrics.id"), primary_key=True),
-    Column("seq", Integer, primary_key=True),
-    Column("at", Timestamp, nullable=False),
-    Column("step", BigInteger),
-    Column("value", Double),
-    # What a double cannot hold exactly: integers, text, lists, rows, tables.
-    Column("data", Text),
+    Column("metric_id", ForeignKey("metric_series.id"), primary_key=True),
+    Column("seq", BigInteger, primary_key=True),
+    Column("count", Integer, nullable=False),
+    Column("oldest_at", BigInteger, nullable=False),
+    Column("newest_at", BigInteger, nullable=False),
+    Column("form", String(1), nullable=False),
+    Column("times", LargeBinary, nullable=False),
+    Column("steps", LargeBinary),
+    Column("data", LargeBinary, nullable=False),
 )
 
 streams = Table(

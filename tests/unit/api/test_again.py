@@ -16,7 +16,7 @@ from tests.unit.api.test_api import problem
 from tests.unit.api.test_hostile import at_once, interactive
 from wherry.control.plane import Plane
 from wherry.drivers.memory import MemoryDriver
-from wherry.store import runs, tracking, workspaces
+from wherry.store import metrics, runs, workspaces
 from wherry.store.database import Database
 from wherry.store.runs import StaleError
 
@@ -94,7 +94,7 @@ def test_a_body_that_was_streamed_counts_once(
     api: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = interactive(api)
-    failing(monkeypatch, tracking, "append", COLLISIONS[0], 2)
+    failing(monkeypatch, metrics, "append", COLLISIONS[0], 2)
     line = json.dumps({"t": 1, "k": "scalar", "n": "m", "v": 1}) + "\n"
     reply = api.post(f"runs/{run_id}/spool/s?offset=0", content=line)
     assert reply.json() == {"size": len(line)}, reply.text

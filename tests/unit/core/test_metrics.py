@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wherry.core.metrics import join_value, parse_lines, shape, split_value
+from wherry.core.metrics import parse_lines, shape
 
 
 @pytest.mark.parametrize(
@@ -30,21 +29,6 @@ from wherry.core.metrics import join_value, parse_lines, shape, split_value
 )
 def test_shapes(kind: str, values: list[Any], expected: Any) -> None:
     assert shape(kind, values) == expected
-
-
-@given(
-    st.one_of(
-        st.floats(), st.integers(), st.text(), st.booleans(), st.lists(st.floats(allow_nan=False))
-    )
-)
-def test_values_are_kept_exactly(value: Any) -> None:
-    stored = split_value(value)
-    back = join_value(stored["value"], stored["data"])
-    if isinstance(value, float) and math.isnan(value):
-        assert math.isnan(back)
-    else:
-        assert back == value
-        assert type(back) is type(value)
 
 
 def test_lines_that_cannot_be_read_are_left_out() -> None:

@@ -457,7 +457,12 @@ def _shaped(fake: FakeServer, run_id: str, wanted: str) -> dict[str, Any]:
 @route("GET", "/runs/([^/]+)/metrics/history")
 def _history(call: _Call) -> Any:
     entries = [e for e in call.fake.metrics.get(call.run["id"], []) if e.name == call.one("name")]
-    return {"points": [{"step": e.step, "at": e.at, "value": e.value} for e in entries]}
+    return {
+        "count": len(entries),
+        "steps": [entry.step for entry in entries],
+        "times": [entry.at for entry in entries],
+        "values": [entry.value for entry in entries],
+    }
 
 
 @route("GET", "/runs/([^/]+)/files")

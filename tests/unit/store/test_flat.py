@@ -21,12 +21,12 @@ from wherry.store import (
     families,
     files,
     listing,
+    metrics,
     queues,
     run_names,
     runs,
     snapshots,
     tallies,
-    tracking,
     workspaces,
 )
 from wherry.store.database import Database, sqlite_url
@@ -100,7 +100,9 @@ QUESTIONS: dict[str, Question] = {
         connection, past.parent_ids[1], recursive=True
     ),
     "files": lambda connection, _, past: files.every(connection, past.run_ids[5]),
-    "metrics": lambda connection, _, past: tracking.shaped(connection, past.run_ids[5]),
+    "metrics": lambda connection, _, past: metrics.shaped(
+        connection, [runs.get(connection, past.run_ids[5]).seq]
+    ),
     "known key": lambda connection, workspace_id, _: runs.by_key(connection, workspace_id, "none"),
     "snapshot": lambda connection, workspace_id, _: snapshots.has(connection, workspace_id, "0"),
     "counts": lambda connection, *_: runs.counts(connection),
