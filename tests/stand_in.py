@@ -35,6 +35,7 @@ class StandIn:
         self.path = str(path)
         self.asked: list[Asked] = []
         self.open = 0
+        self.more = ""  # of the head of an answer to "said"
         self.released = threading.Event()
         self._counting = threading.Lock()
         self._listener = socket.socket(socket.AF_UNIX)
@@ -81,6 +82,10 @@ class StandIn:
         self.asked.append(asked._replace(body=body))
         if asked.header("upgrade") == "websocket":
             _websocket(connection, stream, asked)
+            if what == "deaf":
+                self.released.wait(PATIENCE_S)
+        elif what == "said":
+            _reply(connection, b"", more=self.more)
         elif what == "big":
             _big(connection, int(asked.target.partition("=")[2]))
         elif what in _BAD:
@@ -164,6 +169,8 @@ def _websocket(connection: socket.socket, stream: object, asked: Asked) -> None:
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         f"Sec-WebSocket-Accept: {accept}\r\n{more}\r\nhello".encode()
     )
+    if asked.target.endswith("deaf"):
+        return
     while data := stream.read1(1 << 16):  # type: ignore[attr-defined]
         connection.sendall(data)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AbstractContextManager, suppress
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
@@ -58,12 +59,6 @@ class SilentError(Exception):
     """No answer began within ``limits.ANSWER_S``."""
 
 
-class _Ends(Protocol):
-    async def read(self) -> bytes: ...
-
-    async def send(self, data: bytes) -> None: ...
-
-
 class Forwarding:
     """One request. ``cookie`` is the name of ours, which is nobody else's business.
 
@@ -91,7 +86,8 @@ class Forwarding:
             if there.switched and self._scope.get("switch"):
                 client: Raw = self._scope["switch"](_switching(there))
                 with websocket():
-                    await _first(_carry(client, there), _carry(there, client))
+                    up = _carry(client.read, partial(_patiently, there))
+                    await _first(up, _carry(there.read, client.send))
                 client.close()
 
     def _request(self, door: Door) -> bytes:
@@ -172,12 +168,11 @@ class Forwarding:
         left_out = _HOP_BY_HOP | _NOT_THEIRS | _named(said.get(b"connection", b""))
         if there.status in _WITHOUT_LENGTH:
             left_out = left_out | {b"content-length"}
-        ours = self._cookie + b"="
         headers = [
             (name, value)
             for name, value in there.headers
             if name not in left_out
-            and not (name == b"set-cookie" and value.strip().startswith(ours))
+            and not (name == b"set-cookie" and value.partition(b"=")[0].strip() == self._cookie)
         ]
         if b"referrer-policy" not in said:
             headers.append((b"referrer-policy", b"same-origin"))
@@ -237,10 +232,18 @@ def _switching(there: Upstream) -> bytes:
     return b"\r\n".join([b"HTTP/1.1 101 Switching Protocols", *lines, b"", b""])
 
 
-async def _carry(source: _Ends, sink: _Ends) -> None:
+async def _carry(
+    read: Callable[[], Awaitable[bytes]], send: Callable[[bytes], Awaitable[None]]
+) -> None:
     with suppress(OSError):
-        while piece := await source.read():
-            await sink.send(piece)
+        while piece := await read():
+            await send(piece)
+
+
+async def _patiently(there: Upstream, data: bytes) -> None:
+    """Where nothing is taken for so long: while data waits, nobody sees that its sender is gone."""
+    async with asyncio.timeout(limits.READER_S):
+        await there.send(data)
 
 
 async def _first(*work: Coroutine[Any, Any, None]) -> None:

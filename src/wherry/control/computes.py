@@ -104,6 +104,8 @@ def put(
             if known is not None and known.provisioning_state == FAILED:
                 changes = _anew(plane, known.target, made, secrets)
                 computes.change(connection, known.target, changes)
+                _add_instance(plane, connection, kind, known.target)
+                plane.problems.pop(known.target, None)
             elif known is not None:
                 _same(plane, known, made, secrets)
             else:
@@ -273,7 +275,7 @@ def _row(
         "secrets": sealed(plane, target, secrets),
         "tags": dict(made.get("tags") or {}),
         "description": made.get("description") or "",
-        "provisioning_state": CREATING if made["kind"] == MACHINE else SUCCEEDED,
+        "provisioning_state": _first_state(made["kind"]),
         "provisioning_errors": [],
         "created_at": now,
         "modified_at": now,
@@ -289,10 +291,15 @@ def _anew(
         "kind": made["kind"],
         "config": made["config"],
         "secrets": sealed(plane, target, secrets),
-        "provisioning_state": CREATING,
+        "provisioning_state": _first_state(made["kind"]),
         "provisioning_errors": [],
         "modified_at": plane.now(),
     }
+
+
+def _first_state(kind: str) -> str:
+    """Only a machine is looked at before it is one."""
+    return CREATING if kind == MACHINE else SUCCEEDED
 
 
 def _same(plane: Plane, row: Row[Any], made: Mapping[str, Any], secrets: Mapping[str, str]) -> None:

@@ -48,7 +48,7 @@ class Targets:
         self._reconcilers = {
             name: Reconciler(plane, name, driver) for name, driver in self._drivers.items()
         }
-        self._known: dict[str, tuple[Any, Any]] = {}
+        self._known: dict[str, tuple[Any, ...]] = {}
         self._workers = Workers()
         self._lost = LostMachines(plane)
         self._leaving = False
@@ -124,7 +124,7 @@ class Targets:
         cluster = kinds[row.kind](self._plane, row.target) if row.kind in kinds else None
         driver = cluster.driver if cluster is not None else machines.driver(self._plane, row)
         self._drivers[row.target] = driver
-        self._known[row.target] = (row.config, row.secrets)
+        self._known[row.target] = _way_to(row)
         reconciler = Reconciler(self._plane, row.target, driver, cluster)
         self._reconcilers[row.target] = reconciler
         reconciler.start()
@@ -137,9 +137,8 @@ class Targets:
         return bool(row.kind in LOCATED or row.provisioning_state == SUCCEEDED)
 
     def _is_another(self, row: Row[Any]) -> bool:
-        """Whether a machine is reached in another way than its driver knows."""
-        known = self._known.get(row.target)
-        return row.kind not in LOCATED and known is not None and known != (row.config, row.secrets)
+        """Whether it has taken the place of one that had its name, or is reached in another way."""
+        return self._known.get(row.target, _way_to(row)) != _way_to(row)
 
     def _drop(self, target: str) -> None:
         reconciler = self._reconcilers.pop(target)
@@ -152,6 +151,11 @@ class Targets:
             self._known.pop(target, None)
             if isinstance(driver, Closing):
                 driver.close()
+
+
+def _way_to(row: Row[Any]) -> tuple[Any, ...]:
+    """Those that have nodes look themselves at what is configured."""
+    return (row.id, row.kind, *(() if row.kind in LOCATED else (row.config, row.secrets)))
 
 
 def every(plane: Plane) -> list[dict[str, Any]]:

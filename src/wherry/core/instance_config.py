@@ -63,7 +63,7 @@ def _script(name: str, value: Any) -> Optional[Dict[str, Any]]:
             f"{name} is {shown(value)}, not a script", hint="its content says what is executed"
         )
     known(name, value, _SCRIPT_FIELDS)
-    if len(value["content"]) > _LONGEST_SCRIPT or "\0" in value["content"]:
+    if len(value["content"]) > _LONGEST_SCRIPT or not _is_text(value["content"]):
         raise UserErrorException(
             f"{name} is not a text of at most {_LONGEST_SCRIPT} characters",
             hint="have it fetch what it needs",
@@ -74,6 +74,11 @@ def _script(name: str, value: Any) -> Optional[Dict[str, Any]]:
         "arguments": text("arguments", value.get("arguments")),
         "timeout_minutes": whole("timeout_minutes", minutes, 1, _LONGEST_MINUTES),
     }
+
+
+def _is_text(content: str) -> bool:
+    """Halves of characters cannot be written to a file."""
+    return "\0" not in content and content.encode("utf-8", "replace").decode() == content
 
 
 def _environments(value: Any) -> List[str]:

@@ -19,7 +19,7 @@ from wherry.runner import tree
 
 from .contract import Contract
 from .home import Home
-from .saying import write
+from .saying import lines, write
 
 _LAST_LINES = 20
 _ASK_EVERY_S = 0.1
@@ -162,7 +162,7 @@ class Jupyter:
         assert self._process.stdout is not None
         token = self._contract.jupyter_token.encode()
         with self._process.stdout as pipe:
-            for line in pipe:
+            for line in lines(pipe):
                 shown = line.replace(token, b"***")
                 self._tail.append(shown)
                 write(shown)

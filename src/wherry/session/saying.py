@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import sys
 import threading
+from typing import IO, Iterator
 
+_LONGEST_LINE = 1 << 14
 _lock = threading.Lock()
+
+
+def lines(pipe: IO[bytes]) -> Iterator[bytes]:
+    """What others write; a line that does not end comes in pieces."""
+    while line := pipe.readline(_LONGEST_LINE):
+        yield line
 
 
 def say(sentence: str) -> None:

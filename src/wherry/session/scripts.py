@@ -15,7 +15,7 @@ from typing import IO, Callable, Deque, Mapping, Optional
 
 from .contract import Script
 from .home import Home
-from .saying import write
+from .saying import lines, write
 
 _LAST_LINES = 20
 _GRACE_S = 5.0
@@ -96,15 +96,22 @@ def _read(output: Optional[IO[bytes]], log: str, tail: Deque[bytes]) -> threadin
     """Its output goes into its own log and the session's, also what comes after its end."""
 
     def read(pipe: IO[bytes]) -> None:
-        with pipe, open(log, "ab") as file:
-            for line in pipe:
+        with pipe, _opened(log) as file:
+            for line in lines(pipe):
                 tail.append(line)
                 write(line)
                 with suppress(OSError):
                     file.write(line)
-                    file.flush()
 
     assert output is not None
     thread = threading.Thread(target=read, args=(output,), name="script", daemon=True)
     thread.start()
     return thread
+
+
+def _opened(log: str) -> IO[bytes]:
+    """A disk that is full ends no script."""
+    try:
+        return open(log, "ab", buffering=0)
+    except OSError:
+        return open(os.devnull, "ab", buffering=0)

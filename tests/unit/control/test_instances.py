@@ -9,14 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 
+from tests.planes import TOKEN
 from tests.unit.control.cluster_world import ClusterWorld, MemorySite
 from tests.unit.control.crashing import Crash, Fuse
 from tests.unit.control.test_reconciler import Clock, clock
-from wherry.control import computes, doors, runs, sessions
+from wherry.api.app import create_app
+from wherry.control import computes, doors, instance_tokens, runs, sessions
 from wherry.control.instances import Instance
 from wherry.control.reconciler import Reconciler
 from wherry.control.reports import report
+from wherry.control.sealing import HIDDEN
 from wherry.control.workers import AtOnce
 from wherry.core.errors import ConflictError, NotFoundError
 from wherry.core.ids import check_run_id
@@ -124,6 +128,21 @@ def test_no_list_shows_a_session(world: InstanceWorld) -> None:
     assert computes.active_runs(world.plane, "w", "nb", 10, None).items == []
     [shown] = runs.page(world.plane, "w", Filter(type=SESSION), 10, None).items
     assert shown.id == check_run_id(world.session)
+
+
+def test_nobody_is_shown_what_a_session_was_told(world: InstanceWorld) -> None:
+    """Tokens that live on when the one who has read them is gone."""
+    world.come_up()
+    with world.plane.database.read() as connection:
+        row = rows.find(connection, TARGET)
+    assert row is not None
+    mine = instance_tokens.make(world.plane, row)
+    with TestClient(create_app(world.plane, reconcile=False)) as client:
+        for token in (TOKEN, mine):
+            headers = {"Authorization": f"Bearer {token}"}
+            reply = client.get(f"/api/v1/runs/{world.session}", headers=headers)
+            assert reply.json()["spec"]["environment_variables"] == {"WHERRY_SESSION": HIDDEN}
+            assert mine not in reply.text
 
 
 def test_a_session_counts_neither_as_a_run_nor_as_work_of_the_node(world: InstanceWorld) -> None:

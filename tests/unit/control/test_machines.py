@@ -16,6 +16,7 @@ from wherry.core.errors import TargetUnavailableError
 from wherry.drivers.base import Health
 from wherry.drivers.memory import MemoryDriver
 from wherry.store import computes as store
+from wherry.store import instances
 
 
 class Down(MemoryDriver):
@@ -82,3 +83,22 @@ def test_another_machine_has_other_keys(attached: Callable[..., Any]) -> None:
     assert moved["jump_host_keys"] == [GATE_KEY]
     plane_kept = attached(computes.change, python="/opt/python")
     assert plane_kept["host_key"] == HOST_KEY
+
+
+def test_what_could_not_be_attached_may_become_anything(tmp_path: Path) -> None:
+    plane = make_plane(tmp_path, {"local": MemoryDriver()})
+    for number, type in enumerate(("ComputeInstance", "AmlCompute")):
+        name = f"nb{number}"
+        machine = {"address": "127.0.0.1", "port": 1}
+        computes.put(plane, "w", name, {"type": "VirtualMachine", "config": machine})
+        with plane.database.read() as connection:
+            row = store.find(connection, f"w/{name}")
+        assert row is not None
+        machines.attach(plane, row)
+        assert computes.show(plane, "w", name)["provisioning_state"] == "Failed"
+        config = {"max_nodes": 1} if type == "AmlCompute" else {}
+        made, _ = computes.put(plane, "w", name, {"type": type, "config": config})
+        assert (made["provisioning_state"], made["problem"]) == ("Succeeded", None)
+        with plane.database.read() as connection:
+            known = instances.find(connection, f"w/{name}")
+        assert (known is not None) == (type == "ComputeInstance")

@@ -73,3 +73,19 @@ def test_of_two_servers_one_works_on_a_target(plane: Plane) -> None:
     wait_until(lambda: len(computes.list_nodes(plane, "w", "cpu")) == 1)
     computes.change(plane, "w", "cpu", {"config": {"min_nodes": 0}})
     targets.stop()
+
+
+def test_what_takes_the_place_and_name_of_another_has_a_driver_of_its_own(plane: Plane) -> None:
+    targets = Targets(plane)
+    computes.put(plane, "w", "cpu", CLUSTER)
+    targets.look()
+    first = plane.drivers["w/cpu"]
+    targets.look()
+    assert plane.drivers["w/cpu"] is first
+    for fields in (CLUSTER, {"type": "ComputeInstance", "config": {}}):
+        assert computes.remove(plane, "w", "cpu", cancel=False)
+        computes.put(plane, "w", "cpu", fields)
+        targets.look()
+        assert plane.drivers["w/cpu"] is not first
+        first = plane.drivers["w/cpu"]
+    targets.stop()

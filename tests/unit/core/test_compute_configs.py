@@ -16,6 +16,7 @@ from wherry.core.compute_configs import (
     secrets_for,
 )
 from wherry.core.errors import UserErrorException
+from wherry.core.instance_config import InstanceConfig
 from wherry.core.sizes import parse_bytes
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJmMdWzpyGJBTAdGqUMtT2y0nGl1z2Vn0wV4eJ8c1hQX"
@@ -192,3 +193,11 @@ def test_an_engine_that_is_none_is_refused_without_what_is_secret(address: str) 
     with pytest.raises(UserErrorException) as caught:
         engine_of(address)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["a\0b", "half of a \ud83d", "x" * 100_001])
+def test_a_script_is_a_text_that_can_be_written_to_a_file(content: str) -> None:
+    for name in ("creation_script", "startup_script"):
+        with pytest.raises(UserErrorException, match=f"{name} is not a text of at most"):
+            InstanceConfig.parse({name: {"content": content}})
+    InstanceConfig.parse({"startup_script": {"content": "echo ü 😀\r\n"}})

@@ -58,6 +58,21 @@ def test_its_limit_ends_all_of_it(home: Home, monkeypatch: pytest.MonkeyPatch) -
     wait_until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie")
 
 
+def test_a_line_without_end_is_not_held_in_memory(
+    home: Home, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    with pytest.raises(ScriptError) as caught:
+        do(home, "head -c 3000000 /dev/zero | tr '\\0' x; exit 7")
+    assert len(str(caught.value)) < 500_000
+    assert len(capfdbinary.readouterr().out) == 3_000_000
+
+
+def test_a_log_that_cannot_be_written_ends_no_script(home: Home) -> None:
+    Path(home.logs, "startup.log").mkdir()
+    do(home, "echo one; echo two > done")
+    assert Path(home.path, "done").exists()
+
+
 def test_what_it_leaves_running_goes_on(home: Home) -> None:
     do(home, "sleep 1000 & echo $! > pid")
     left = psutil.Process(int(Path(home.path, "pid").read_text()))
