@@ -12,10 +12,10 @@ import pytest
 
 from wherry.containers import gpus
 from wherry.containers.arguments import parse_arguments
-from wherry.containers.container import status_of
+from wherry.containers.container import Container, status_of
 from wherry.containers.context import Context
 from wherry.containers.engine import Engine, find
-from wherry.containers.error import ContainerError
+from wherry.containers.error import ContainerError, EngineError
 from wherry.containers.images import progress_line, with_address
 from wherry.containers.request import Request
 from wherry.containers.sizes import parse_size
@@ -182,3 +182,31 @@ def test_no_engine_is_one_sentence(tmp_path: Path) -> None:
         gone.call("GET", "/version")
     assert gone.name() == "the container engine"
     assert not Engine("tcp://127.0.0.1:2375").rootless
+
+
+class Removing:
+    """An engine that says, one after the other, what becomes of a container."""
+
+    def __init__(self, *states: dict[str, Any] | None) -> None:
+        self._states = list(states)
+
+    def call(self, method: str, path: str, **_options: Any) -> dict[str, Any]:
+        if method == "POST":
+            return {"StatusCode": 0}
+        state = self._states.pop(0)
+        if state is None:
+            raise EngineError(404, "no such container")
+        return {"State": state}
+
+
+def test_a_container_that_is_removed_has_not_ended_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wherry.containers.container._AGAIN_S", 0.0)
+
+    def code(*states: dict[str, Any] | None) -> int | None:
+        engine: Any = Removing(*states)
+        return Container(engine, "a1").wait()
+
+    assert code({"Status": "exited", "ExitCode": 0}) == 0
+    assert code({"Status": "exited", "ExitCode": 137}) == 137
+    assert code({"Status": "removing", "ExitCode": 0}, None) is None
+    assert code(None) is None

@@ -32,6 +32,7 @@ _TRIES = 20
 _PAUSE_S = 0.25
 _BY_SIGNAL = (4, 6, 7, 8, 9, 11, 15)
 _NOT_THERE = 404
+_ENDED = ("exited", "stopped", "dead")
 
 
 class Container:
@@ -81,8 +82,13 @@ class Container:
             try:
                 path = f"/containers/{self.name}/wait"
                 code = int(self.engine.call("POST", path, patient=True)["StatusCode"])
-                if code >= 0:
+                if code > 0:
                     return code
+                state = self.state()  # podman says 0 also of one that is being removed
+                if state is None:
+                    return None
+                if state["Status"] in _ENDED:
+                    return int(state["ExitCode"])
             except EngineError as error:
                 if error.status == _NOT_THERE:
                     return None
