@@ -129,6 +129,21 @@ def release(home: Home) -> None:
         (work / "go").touch()
 
 
+def put_site(name: str, engine: str, **options: Any) -> None:
+    body = {"kind": "container", "config": {"engine": engine, "image": BASE, **options}}
+    workspace = Workspace.create("w", exist_ok=True)
+    workspace._client.request("PUT", f"/sites/{name}", json=body)
+
+
+def test_a_site_of_the_same_engine_is_a_region(home: Home, engine: Podman) -> None:
+    (home.folder / "data").mkdir()
+    (home.folder / "data" / "rows").write_text("of the site")
+    put_site("boxes", engine.host, volumes=[f"{home.folder}/data:/data:ro"])
+    run = submit(home, "print(open('/data/rows').read())\n", region="boxes")
+    run.wait_for_completion()
+    assert said(run) == "of the site\n"
+
+
 def test_what_cannot_be_is_refused_with_a_sentence(home: Home, engine: Podman) -> None:
     def refused(text: str, **size: Any) -> str:
         with pytest.raises(UserErrorException) as caught:
@@ -139,10 +154,9 @@ def test_what_cannot_be_is_refused_with_a_sentence(home: Home, engine: Podman) -
     refused("'containerinstance' cannot run it: it asks for 1000 CPUs", cpu_cores=1000)
     refused("this machine has", memory_gb=10_000)
     refused("there is no region 'atlantis'", region="atlantis")
-    workspace = Workspace.create("w", exist_ok=True)
-    body = {"kind": "container", "config": {"engine": engine.host, "image": BASE}}
-    workspace._client.request("PUT", "/sites/boxes", json=body)
-    assert "--location boxes" in refused("not on site 'boxes'", region="boxes")
+    put_site("far", "unix:///nowhere.sock")
+    told = refused("the engine of site 'far' is unix:///nowhere.sock", region="far")
+    assert "--location far" in told
     with pytest.raises(UserErrorException, match="2 nodes"):
         home.submit(
             TRAIN,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from wherry.containers.contexts import chosen
 from wherry.containers.engine import find, sockets
 from wherry.containers.error import ContainerError, EngineError
 from wherry.core.errors import TargetUnavailableError
@@ -34,6 +35,20 @@ class ContainerInstances(LocalDriver):
             except TargetUnavailableError as error:
                 raise unsent(error) from None
         return super().submit(launch)
+
+
+def makes_instances(address: str) -> bool:
+    """Whether that is the engine of this machine, as it is without any address or context."""
+    try:
+        address = address or chosen(os.environ, over_ssh=True)
+        return not address or _path(address) == _path(find(os.environ, _WHO).address)
+    except ContainerError:
+        return False
+
+
+def _path(address: str) -> str:
+    scheme, _, path = address.partition("://")
+    return os.path.realpath(path) if scheme == "unix" else address
 
 
 def _absent() -> str | None:

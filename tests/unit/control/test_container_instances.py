@@ -11,7 +11,7 @@ import pytest
 
 from tests.planes import add_snapshot, make_plane, run_fields
 from tests.unit.control.test_launch import Keeping
-from wherry.control import computes
+from wherry.control import computes, sites
 from wherry.control import runs as control_runs
 from wherry.control.plane import Plane
 from wherry.control.reconciler import Reconciler
@@ -137,6 +137,31 @@ def test_another_region_is_refused(world: World) -> None:
         world.submit(CONTAINER_INSTANCE, region="atlantis")
     with pytest.raises(UserErrorException, match="but target 'local' is where it is"):
         world.submit(LOCAL, region="eastus")
+
+
+def test_a_site_of_this_machine_s_engine_is_a_region(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///usual.sock")
+
+    def site(name: str, **config: Any) -> None:
+        sites.put(world.plane, name, {"kind": "container", "config": config})
+
+    def refused(region: str, match: str) -> None:
+        with pytest.raises(UserErrorException, match=match):
+            world.submit(CONTAINER_INSTANCE, region=region)
+
+    site("boxes", image="base:2", volumes=["/data:/data:ro"], engine="unix:///usual.sock")
+    site("far", engine="ssh://me@node1.lab")
+    sites.put(world.plane, "pool", {"kind": "ssh", "config": {"hosts": [{"address": "a"}]}})
+    refused("far", "the engine of site 'far' is ssh://me@node1.lab, and container instances are")
+    refused("pool", "'pool' is no engine of containers but a pool")
+    refused("box", r"there is no region 'box'; did you mean 'boxes'\?")
+    environment = {"specification": {"docker": {"arguments": ["--ipc=host"]}}}
+    world.submit(CONTAINER_INSTANCE, region="boxes", environment=environment)
+    docker = sent(world)["environment"]["docker"]
+    assert docker["image"] == "base:2"
+    assert docker["arguments"] == ["--volume", "/data:/data:ro", "--ipc=host"]
 
 
 def test_there_is_nothing_to_look_at(world: World) -> None:
