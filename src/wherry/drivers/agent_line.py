@@ -215,6 +215,7 @@ class Line:
         while self._link is not None:
             await self._link.agent.lost.wait()
             log.warning("the connection to %s was lost", self._place)
+            self._silent = self._link.agent.hello  # it may never hear that nobody is there
             await self._reconnect()
             log.warning("the connection to %s is there again", self._place)
 
