@@ -13,7 +13,7 @@ from .database import batches
 from .prepared import Prepared
 from .tables import labels
 
-TAG, PROPERTY = "tag", "property"
+TAG, PROPERTY, PARAM = "tag", "property", "param"
 
 _LABELS = select(labels).where(labels.c.run_seq.in_(bindparam("seqs", expanding=True)))
 _LABELS_OF_ONE = Prepared(select(labels).where(labels.c.run_seq == bindparam("seq")))

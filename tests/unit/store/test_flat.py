@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 
 from wherry.core.placement import Placement
 from wherry.core.resources import Resources
+from wherry.core.search import RUNS, parse_filter, parse_order
 from wherry.store import (
     attempts,
     families,
@@ -25,6 +26,7 @@ from wherry.store import (
     queues,
     run_names,
     runs,
+    searching,
     snapshots,
     tallies,
     workspaces,
@@ -51,6 +53,21 @@ def resolve(words: Callable[[Past], str]) -> Question:
         found = run_names.starting_with(connection, workspace_id, words(past), 11)
         assert len(found) == 1
         return found
+
+    return ask
+
+
+def search(text: str, *orders: str, experiment: str = "experiment-3") -> Question:
+    def ask(connection: Connection, workspace_id: str, past: Past) -> Any:
+        workspace = workspaces.get(connection, WORKSPACE)
+        found = workspaces.ensure_experiment(connection, workspace, experiment, NOW)
+        wanted = searching.Search(
+            workspace_id,
+            [found.id],
+            parse_filter(text, RUNS),
+            [parse_order(order, RUNS) for order in orders],
+        )
+        return searching.page(connection, wanted, 10, None)
 
     return ask
 
@@ -103,6 +120,17 @@ QUESTIONS: dict[str, Question] = {
     "metrics": lambda connection, _, past: metrics.shaped(
         connection, [runs.get(connection, past.run_ids[5]).seq]
     ),
+    "last values": lambda connection, _, past: metrics.last_values(
+        connection, [runs.get(connection, past.run_ids[5]).seq]
+    ),
+    "search": search(""),
+    "search by metric": search("metrics.loss > 1"),
+    "search by metric that few have": search("metrics.loss > 99"),
+    "search by metric and tag": search("metrics.loss > 1 and tags.model = 'bert'"),
+    "best by metric": search("", "metrics.loss DESC"),
+    "best by metric of those that meet it": search("metrics.loss > 1", "metrics.loss DESC"),
+    "best by metric with a rare tag": search("tags.best = 'yes'", "metrics.loss"),
+    "best by a metric that none has": search("", "metrics.none DESC"),
     "known key": lambda connection, workspace_id, _: runs.by_key(connection, workspace_id, "none"),
     "snapshot": lambda connection, workspace_id, _: snapshots.has(connection, workspace_id, "0"),
     "counts": lambda connection, *_: runs.counts(connection),

@@ -1,0 +1,187 @@
+"""Conditions of a search, as SQL about one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    ColumnElement,
+    and_,
+    exists,
+    func,
+    not_,
+    or_,
+    select,
+    type_coerce,
+)
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
+
+from wherry.core.errors import UserErrorException
+from wherry.core.mlflow import stored_statuses
+from wherry.core.search import ATTRIBUTE, METRIC, PARAM, PROPERTY, TAG, Condition, Value
+
+from . import run_labels
+from .tables import equals, experiments, labels, runs, series
+
+Test = Callable[[Any, str, Value], ColumnElement[bool]]
+_KINDS = {TAG: run_labels.TAG, PARAM: run_labels.PARAM, PROPERTY: run_labels.PROPERTY}
+_NUMBERS: dict[str, Callable[[Any, Any], ColumnElement[bool]]] = {
+    "=": lambda left, right: left == right,
+    "!=": lambda left, right: left != right,
+    ">": lambda left, right: left > right,
+    ">=": lambda left, right: left >= right,
+    "<": lambda left, right: left < right,
+    "<=": lambda left, right: left <= right,
+}
+_MICROSECONDS = 1000
+_STARTED = func.coalesce(
+    type_coerce(runs.c.started_at, BigInteger), type_coerce(runs.c.submitted_at, BigInteger)
+)
+# Tags by which MLflow tells what a run has a column for.
+_COLUMNS_OF_TAGS: dict[str, Any] = {
+    "mlflow.parentRunId": runs.c.parent_id,
+    "mlflow.runName": runs.c.display_name,
+    "mlflow.user": runs.c.submitted_by,
+}
+_TEXTS: dict[str, Any] = {
+    "run_id": runs.c.id,
+    "run_name": runs.c.display_name,
+    "user_id": runs.c.submitted_by,
+    "target": runs.c.target,
+    "type": runs.c.type,
+    "parent_id": runs.c.parent_id,
+}
+NUMBERS: dict[str, Any] = {
+    "start_time": _STARTED,
+    "end_time": type_coerce(runs.c.ended_at, BigInteger),
+    "submit_time": type_coerce(runs.c.submitted_at, BigInteger),
+    "number": runs.c.number,
+}
+
+
+class like(FunctionElement[bool]):
+    """``LIKE`` that knows capitals from small letters, on SQLite as well."""
+
+    type = Boolean()
+    inherit_cache = True
+
+
+@compiles(like)
+def _like(element: like, compiler: Any, **options: Any) -> str:
+    text, pattern = (compiler.process(each, **options) for each in element.clauses)
+    return f"({text} LIKE {pattern})"
+
+
+@compiles(like, "sqlite")
+def _glob(element: like, compiler: Any, **options: Any) -> str:
+    text, pattern = (compiler.process(each, **options) for each in element.clauses)
+    return f"({text} GLOB {pattern})"
+
+
+def holds(condition: Condition, *, sqlite: bool) -> ColumnElement[bool]:
+    """Whether it does, of the run in ``runs``."""
+    entity, key, operator, value = condition
+    if entity == METRIC:
+        return exists().where(series.c.run_seq == runs.c.seq, *of_metric(condition))
+    if entity == ATTRIBUTE:
+        return _attribute(key, operator, value, sqlite)
+    if entity == TAG and key in _COLUMNS_OF_TAGS:
+        return _text(_COLUMNS_OF_TAGS[key], operator, value, sqlite)
+    if entity not in _KINDS:
+        raise UserErrorException(f"runs cannot be searched by {entity}")
+    mine = [labels.c.run_seq == runs.c.seq, labels.c.kind == _KINDS[entity], labels.c.key == key]
+    if operator == "IS NULL":
+        return not_(exists().where(*mine))
+    if operator == "IS NOT NULL":
+        return exists().where(*mine)
+    return exists().where(*mine, _text(labels.c.value, operator, value, sqlite))
+
+
+def of_metric(condition: Condition) -> list[ColumnElement[bool]]:
+    """For the row of the metric."""
+    last = _NUMBERS[condition.operator](series.c.last_value, condition.value)
+    return [*equals(series.c.name, condition.key), last]
+
+
+def narrow(condition: Condition, experiment_ids: Sequence[str]) -> Any:
+    """The runs that meet it, by an index; None where there is none for it."""
+    entity, key, operator, value = condition
+    if entity == METRIC and len(experiment_ids) == 1 and operator != "!=":
+        return select(series.c.run_seq).where(
+            series.c.experiment_id == experiment_ids[0], *of_metric(condition)
+        )
+    if entity in _KINDS and operator == "=" and not (entity == TAG and key in _COLUMNS_OF_TAGS):
+        return select(labels.c.run_seq).where(
+            labels.c.kind == _KINDS[entity],
+            labels.c.key == key,
+            *equals(labels.c.value, str(value)),
+        )
+    column = _TEXTS.get(key) if entity == ATTRIBUTE else _COLUMNS_OF_TAGS.get(key)
+    if operator == "=" and (column is runs.c.parent_id or column is runs.c.id):
+        return select(runs.c.seq).where(column == value)
+    return None
+
+
+def order_key(key: str) -> Any:
+    """What runs are sorted by that are sorted by this attribute."""
+    if key == "status":
+        return runs.c.status
+    if key == "experiment":
+        named = select(experiments.c.name).where(experiments.c.id == runs.c.experiment_id)
+        return named.scalar_subquery()
+    if key == "submit_time":
+        return runs.c.seq
+    return NUMBERS[key] if key in NUMBERS else _TEXTS[key]
+
+
+def _attribute(key: str, operator: str, value: Value, sqlite: bool) -> ColumnElement[bool]:
+    if key == "status":
+        return _status(operator, value, sqlite)
+    if key == "experiment":
+        named = select(experiments.c.id).where(
+            experiments.c.workspace_id == runs.c.workspace_id,
+            _text(experiments.c.name, operator, value, sqlite),
+        )
+        return runs.c.experiment_id.in_(named)
+    if key in NUMBERS:
+        number = value if key == "number" else round(float(str(value)) * _MICROSECONDS)
+        return _NUMBERS[operator](NUMBERS[key], number)
+    return _text(_TEXTS[key], operator, value, sqlite)
+
+
+def _status(operator: str, value: Value, sqlite: bool) -> ColumnElement[bool]:
+    """Of Wherry's statuses, or of MLflow's, of which each stands for several."""
+    if operator not in ("=", "!=", "IN", "NOT IN"):
+        return _text(runs.c.status, operator, value, sqlite)
+    wanted = value if isinstance(value, tuple) else (str(value),)
+    stored = [each for status in wanted for each in stored_statuses(status)]
+    found = runs.c.status.in_(stored)
+    return found if operator in ("=", "IN") else not_(found)
+
+
+def _text(
+    column: ColumnElement[Any], operator: str, value: Any, sqlite: bool
+) -> ColumnElement[bool]:
+    if operator == "IS NULL":
+        return or_(column.is_(None), column == "")
+    if operator == "IS NOT NULL":
+        return and_(column.is_not(None), column != "")
+    if operator == "IN":
+        return column.in_(value)
+    if operator == "NOT IN":
+        return not_(column.in_(value))
+    if operator == "ILIKE":
+        return column.ilike(value)
+    if operator == "LIKE":
+        return like(column, _as_glob(str(value)) if sqlite else str(value))
+    return _NUMBERS[operator](column, value)
+
+
+def _as_glob(pattern: str) -> str:
+    """The same pattern in the signs of GLOB."""
+    plain = "".join(f"[{letter}]" if letter in "*?[" else letter for letter in pattern)
+    return plain.replace("%", "*").replace("_", "?")
