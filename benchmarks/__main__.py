@@ -13,6 +13,7 @@ from benchmarks import (
     containers,
     environments,
     flat,
+    instances,
     logs,
     metrics,
     proxy,
@@ -36,6 +37,7 @@ PARTS = {
     "clusters": clusters.rows,
     "ssh": ssh.rows,
     "proxy": proxy.rows,
+    "instances": instances.rows,
 }
 
 

@@ -38,7 +38,7 @@ assert not prepared.built
 
 def rows() -> list[Row]:
     with scratch() as folder:
-        uv = _uv()
+        uv = find_uv()
         spec = folder / "spec.json"
         conda = {
             "dependencies": [
@@ -51,7 +51,7 @@ def rows() -> list[Row]:
     return [*made, _whole_run()]
 
 
-def _uv() -> str:
+def find_uv() -> str:
     own = REPOSITORY / ".tools" / "bin" / "uv"
     return shutil.which("uv") or str(own)
 

@@ -25,6 +25,7 @@ _LAST_LINES = 20
 _ASK_EVERY_S = 0.1
 _ANSWER_S = 10.0
 _REST_S = 1.0
+_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"  # it would have each start compile all of JupyterLab
 
 
 class Jupyter:
@@ -150,8 +151,10 @@ class Jupyter:
         ``python3`` of the shared cache, into which nobody is to install anything.
         """
         installed = os.path.join(self._home.venv, "share", "jupyter")
+        variables = dict(self._variables)
+        variables.pop(_NO_BYTECODE, None)
         return {
-            **self._variables,
+            **variables,
             "JUPYTER_TOKEN": self._contract.jupyter_token,  # not an argument: all can read those
             "JUPYTER_RUNTIME_DIR": self._runtime,
             "JUPYTER_PATH": os.pathsep.join([self._home.jupyter, installed]),

@@ -34,10 +34,7 @@ _OF_THE_RUN = (
 def of_user(inherited: Mapping[str, str], contract: Contract, home: str) -> Dict[str, str]:
     """What the session itself was given, as a person in the instance's home would have it."""
     found = {name: value for name, value in inherited.items() if not _of_the_run(name)}
-    if contract.gpus:
-        found["CUDA_VISIBLE_DEVICES"] = ",".join(contract.gpus)
-    elif not found.get("CUDA_VISIBLE_DEVICES"):
-        found.pop("CUDA_VISIBLE_DEVICES", None)  # the session asks for none; the node may have some
+    found["CUDA_VISIBLE_DEVICES"] = ",".join(contract.gpus)  # the session itself asks for none
     if contract.workspace:
         found["WHERRY_WORKSPACE"] = contract.workspace
     if contract.token:

@@ -36,13 +36,16 @@ def test_a_notebook_is_in_no_run_and_has_the_token_of_the_instance(tmp_path: Pat
     assert found["WHERRY_SERVER_FILE"] == "/server.json"
     assert found["WHERRY_WORKSPACE"] == "w"
     assert found["WHERRY_ATTEMPT_ID"] == "a"  # a rescue finds processes by it
-    assert "CUDA_VISIBLE_DEVICES" not in found
     assert found["JUPYTER_CONFIG_DIR"].startswith(str(tmp_path))
 
 
-def test_notebooks_have_the_gpus_of_the_node(tmp_path: Path) -> None:
-    contract = _CONTRACT._replace(gpus=["1", "3"])
-    assert of_user(_OF_A_RUN, contract, str(tmp_path))["CUDA_VISIBLE_DEVICES"] == "1,3"
+@pytest.mark.parametrize(("gpus", "seen"), [(["1", "3"], "1,3"), ([], "")])
+def test_notebooks_have_the_gpus_of_the_node_and_no_others(
+    gpus: list[str], seen: str, tmp_path: Path
+) -> None:
+    variables = {**_OF_A_RUN, "CUDA_VISIBLE_DEVICES": "0"}
+    found = of_user(variables, _CONTRACT._replace(gpus=gpus), str(tmp_path))
+    assert found["CUDA_VISIBLE_DEVICES"] == seen
 
 
 def test_the_home_of_a_container_is_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
