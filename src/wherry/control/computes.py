@@ -33,7 +33,7 @@ from wherry.core.vm_sizes import nearest
 from wherry.store import computes, homes, instances, nodes, workspaces
 from wherry.store.listing import Filter
 
-from . import compute_records, machines, runs, sessions, sites
+from . import compute_records, instance_kernels, machines, runs, sessions, sites
 from .compute_secrets import opened, readable, sealed
 from .machines import CREATING, FAILED, SUCCEEDED
 from .operations import BY_USER, operate, operation
@@ -101,6 +101,8 @@ def put(
             if kind in LOCATED:
                 _site(connection, config, lock=True)  # it cannot go before this is written
             known = computes.find(connection, key(workspace.name, name), lock=True)
+            if known is None:
+                instance_kernels.check(plane, connection, workspace, kind, config)
             if known is not None and known.provisioning_state == FAILED:
                 changes = _anew(plane, known.target, made, secrets)
                 computes.change(connection, known.target, changes)
@@ -127,6 +129,8 @@ def change(
         changed = _changed(row.config, fields.get("config") or {})
         config = parse_compute(row.type, row.kind, changed)
         _check_fixed(row, config)
+        if config.get("environments") != row.config.get("environments"):
+            instance_kernels.check(plane, connection, workspace, row.kind, config)
         tags = {**row.tags, **(fields.get("tags") or {})}
         for tag in fields.get("remove_tags") or []:
             tags.pop(tag, None)

@@ -86,14 +86,9 @@ def versions(plane: Plane, workspace_name: str, name: str) -> list[Environment]:
 
 def show(plane: Plane, workspace_name: str, wanted: Reference) -> Environment:
     """One version; where none is said the newest."""
-    name, version, label = wanted
     with plane.database.read() as connection:
         workspace = workspaces.get(connection, workspace_name)
-        if label is not None:
-            version = _labelled(connection, workspace, name, label)
-        if curated.is_reserved(name):
-            return curated.get(workspace_name, name, version)
-        return _shown(plane, connection, workspace, name, version)
+        return _found(plane, connection, workspace, wanted)
 
 
 def label(
@@ -127,9 +122,28 @@ def unlabel(plane: Plane, workspace_name: str, name: str, label_text: str) -> No
 
 def referred(plane: Plane, workspace_name: str, reference: str) -> Environment:
     """What ``name:version``, ``name@label`` or ``name`` means, with ``azureml:`` before or not."""
+    with plane.database.read() as connection:
+        workspace = workspaces.get(connection, workspace_name)
+        return referred_in(plane, connection, workspace, reference)
+
+
+def referred_in(
+    plane: Plane, connection: Connection, workspace: Workspace, reference: str
+) -> Environment:
     wanted = parse_reference(reference)
     check_name("environment", wanted.name)
-    return show(plane, workspace_name, wanted)
+    return _found(plane, connection, workspace, wanted)
+
+
+def _found(
+    plane: Plane, connection: Connection, workspace: Workspace, wanted: Reference
+) -> Environment:
+    name, version, label = wanted
+    if label is not None:
+        version = _labelled(connection, workspace, name, label)
+    if curated.is_reserved(name):
+        return curated.get(workspace.name, name, version)
+    return _shown(plane, connection, workspace, name, version)
 
 
 def resolved(plane: Plane, workspace_name: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:

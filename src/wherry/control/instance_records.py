@@ -14,7 +14,7 @@ from wherry.core.schedules import following
 from wherry.core.sessions import SESSION
 from wherry.store import computes, instances, nodes
 
-from . import session_facts
+from . import instance_kernels, session_facts
 from .plane import Plane
 
 TRIES = 3
@@ -35,7 +35,7 @@ def record(plane: Plane, connection: Connection, row: Row[Any]) -> dict[str, Any
         "idle_since": iso(instance.active_at) if instance is not None and url else None,
         "idle_stop_at": _idle_stop_at(row, instance) if url else None,
         "next_schedule": _next_schedule(plane, row),
-        "errors": _errors(connection, row, instance),
+        "errors": _errors(plane, connection, row, instance),
         "ssh": None,
     }
 
@@ -77,12 +77,13 @@ def _next_schedule(plane: Plane, row: Row[Any]) -> dict[str, Any] | None:
 
 
 def _errors(
-    connection: Connection, row: Row[Any], instance: Row[Any] | None
+    plane: Plane, connection: Connection, row: Row[Any], instance: Row[Any] | None
 ) -> list[dict[str, str]]:
     if instance is None or row.deleting_at is not None:
         return []
     run, said = session_facts.last(connection, instance)
-    found = []
+    _, missing = instance_kernels.kernels(plane, connection, row)
+    found = [{"code": "EnvironmentNotFound", "message": each} for each in missing]
     if said.get("session.error"):
         found.append({"code": "UserSetupFailed", "message": said["session.error"]})
     if run is not None and run.status == Status.FAILED.value and instance.failures:

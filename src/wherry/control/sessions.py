@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from wherry.core.errors import WherryError
 from wherry.core.instance_config import InstanceConfig
 from wherry.core.lifecycle import Status
 from wherry.core.records import Workspace
@@ -17,7 +16,7 @@ from wherry.core.specs import EnvironmentSpec, RunSpec
 from wherry.core.targets import workspace_of
 from wherry.store import computes, instances, runs, workspaces
 
-from . import curated, environments, instance_tokens, snapshots
+from . import curated, instance_kernels, instance_tokens, snapshots
 from . import runs as run_control
 from .plane import Plane
 from .session_facts import base_url, jupyter_token, live
@@ -31,7 +30,8 @@ _LONGEST = 1_000_000  # of what a session is told, all together
 def begin(plane: Plane, row: Row[Any], node: Row[Any]) -> None:
     """A session on the node, which is started like every run."""
     workspace_name = workspace_of(row.target)
-    kernels, missing = _kernels(plane, workspace_name, row.config["environments"])
+    with plane.database.read() as connection:
+        kernels, missing = instance_kernels.kernels(plane, connection, row)
     snapshot_id = snapshots.register(plane, workspace_name, [])["id"]
     with plane.write() as connection:
         known = instances.find(connection, row.target)
@@ -74,22 +74,6 @@ def forget_old(plane: Plane, target: str, kept: int = _KEPT) -> None:
     for run in over[kept:]:
         if Status(run.status).terminal:
             run_control.remove(plane, run.id)
-
-
-def _kernels(
-    plane: Plane, workspace_name: str, references: list[str]
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """What the environments that were named mean now, and sentences for those that are none."""
-    found, missing = [], []
-    for reference in references:
-        try:
-            each = environments.referred(plane, workspace_name, reference)
-        except WherryError as error:
-            missing.append(error.message)
-            continue
-        said = {"name": each.name, "version": each.version}
-        found.append({**said, "specification": dict(each.specification)})
-    return found, missing
 
 
 def _shorten(told: dict[str, Any]) -> None:

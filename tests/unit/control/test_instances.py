@@ -16,7 +16,7 @@ from tests.unit.control.cluster_world import ClusterWorld, MemorySite
 from tests.unit.control.crashing import Crash, Fuse
 from tests.unit.control.test_reconciler import Clock, clock
 from wherry.api.app import create_app
-from wherry.control import computes, doors, instance_tokens, runs, sessions
+from wherry.control import computes, doors, environments, instance_tokens, runs, sessions
 from wherry.control.instances import Instance
 from wherry.control.reconciler import Reconciler
 from wherry.control.reports import report
@@ -373,6 +373,34 @@ def test_whenever_the_server_dies_an_instance_comes_up_with_one_session(
         world.restart()
     assert point > 10
     world.close()
+
+
+def test_an_environment_that_there_is_not_is_refused(world: InstanceWorld) -> None:
+    body = {"type": "ComputeInstance", "config": {"environments": ["Wherry-sklearn", "nosuch"]}}
+    with pytest.raises(NotFoundError, match="workspace 'w' has no environment 'nosuch'"):
+        computes.put(world.plane, "w", "other", body)
+    assert [each["name"] for each in computes.every(world.plane, "w")] == ["local", "nb"]
+    changed = {"config": {"environments": ["Wherry-sklearn:99"]}}
+    with pytest.raises(NotFoundError, match="environment 'Wherry-sklearn' has no version '99'"):
+        computes.change(world.plane, "w", "nb", changed)
+
+
+def test_one_that_is_gone_later_is_told_and_keeps_nobody_from_jupyter(
+    world: InstanceWorld,
+) -> None:
+    spec = {"python": {"user_managed": True, "interpreter": "/usr/bin/python3"}}
+    environments.register(world.plane, "w", {"name": "mine", "specification": spec}, "me")
+    environments.label(world.plane, "w", "mine", "stable", "1")
+    config = {"environments": ["mine@stable"]}
+    assert computes.change(world.plane, "w", "nb", {"config": config})["instance"]["errors"] == []
+    environments.unlabel(world.plane, "w", "mine", "stable")
+    computes.change(world.plane, "w", "nb", {"tags": {"another": "thing"}})
+    world.come_up()
+    assert world.state == "Running"
+    message = "environment 'mine' has no label 'stable'"
+    assert world.show()["instance"]["errors"] == [
+        {"code": "EnvironmentNotFound", "message": message}
+    ]
 
 
 def test_kernels_whose_description_is_too_long_are_left_out() -> None:
