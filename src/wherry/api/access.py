@@ -108,6 +108,7 @@ _UNDER_PREFIX = {
     f"POST {_RUN}/heartbeat": Who.RUN,
     f"GET {_RUN}/metrics": Who.RUN,
     f"GET {_RUN}/metrics/history": Who.RUN,
+    f"GET {_RUN}/metrics/summary": Who.RUN,
     "POST /attempts/{attempt_id}/report": Who.ATTEMPT,
 }
 

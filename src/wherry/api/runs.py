@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from wherry.control import runs
+from wherry.control import finding, runs
 from wherry.control.files import log_names
 from wherry.control.plane import Plane
 from wherry.control.submit import plan, start_interactive, submit
@@ -98,9 +98,17 @@ def list_runs(
     include_children: bool = False,
     archived: Literal["active", "archived", "all"] = "active",
     order_by: str = "-submitted_at",
+    filter: str = "",
+    include: Annotated[list[Literal["metrics", "arguments"]] | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
     cursor: str | None = None,
 ) -> PlainJSON:
+    """Runs by fields, by a ``filter`` in words, in an order, page by page.
+
+    A filter is like ``metrics.auc > 0.8 and tags.team = 'x'``, and ``order_by`` may be
+    ``-metrics.auc``. ``include`` adds to each run the last values of its metrics, or the arguments
+    of its script.
+    """
     wanted = Filter(
         experiment=experiment,
         statuses=list(dict.fromkeys(status or ())),
@@ -113,8 +121,9 @@ def list_runs(
         archived=archived,
         order_by=order_by,
     )
-    page = runs.page(plane, workspace, wanted, limit, cursor)
-    found = {"items": [run.to_dict() for run in page.items], "next_cursor": page.next_cursor}
+    found = finding.page(
+        plane, workspace, wanted, limit, cursor, text=filter, include=include or ()
+    )
     return PlainJSON(found)  # as it is: FastAPI would look at every field of every run
 
 

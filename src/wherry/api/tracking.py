@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from wherry.control import reports
 from wherry.core.errors import UserErrorException
 from wherry.core.sampling import outline
-from wherry.store import families, metrics, runs, streams
+from wherry.store import families, metrics, runs, streams, summaries
 
 from .bodies import Report
 from .deps import PlaneDep, get_plane, with_whole_body
@@ -81,6 +81,18 @@ def read_metrics(
         all_of_them = [run, *families.children(connection, run_id, recursive=True)]
         found = metrics.shaped(connection, [each.seq for each in all_of_them], name)
         return PlainJSON({"runs": {each.id: found[each.seq] for each in all_of_them}})
+
+
+@router.get("/runs/{run_id}/metrics/summary", response_class=PlainJSON)
+def read_summary(
+    run_id: str, plane: PlaneDep, points: Annotated[int | None, Query(ge=2, le=10_000)] = None
+) -> PlainJSON:
+    """Every metric with its ``kind``, how many points it has and, of a scalar, the ``last`` value.
+    With ``points`` also about so many ``steps`` and ``values`` of each, for a picture.
+    """
+    with plane.database.read() as connection:
+        run = runs.get(connection, run_id)
+        return PlainJSON({"metrics": summaries.of_run(connection, run.seq, points)})
 
 
 @router.get("/runs/{run_id}/metrics/history", response_class=PlainJSON)

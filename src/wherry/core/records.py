@@ -91,6 +91,7 @@ class Run(Record):
     archived_at: Optional[datetime]
     tags: Dict[str, str] = field(default_factory=dict)
     properties: Dict[str, str] = field(default_factory=dict)
+    params: Dict[str, str] = field(default_factory=dict)
     spec: Optional[Dict[str, Any]] = None
 
 

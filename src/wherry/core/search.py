@@ -5,6 +5,7 @@ The language is MLflow's: comparisons joined by ``and``.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Tuple, Union
@@ -30,6 +31,10 @@ _NAMES = {
     **dict.fromkeys(("attribute", "attributes", "attr", "run"), ATTRIBUTE),
     **dict.fromkeys(("dataset", "datasets"), DATASET),
     **dict.fromkeys(("property", "properties"), PROPERTY),
+}
+_EXAMPLES = {
+    "filter": "metrics.auc > 0.8 and tags.team = 'x'",
+    "order": "metrics.auc DESC",
 }
 _OF_NUMBERS = ("=", "!=", ">", ">=", "<", "<=")
 _OF_TEXTS = ("=", "!=", "LIKE", "ILIKE", "IN", "NOT IN", "IS NULL", "IS NOT NULL")
@@ -93,21 +98,23 @@ def parse_filter(text: Optional[str], words: Vocabulary) -> List[Condition]:
 
 
 def parse_order(text: str, words: Vocabulary) -> Order:
-    """
+    """A ``-`` in front means DESC, too.
+
     >>> parse_order("metrics.auc DESC", RUNS)
     Order(entity='metrics', key='auc', descending=True)
     """
-    reader = _Reader(text, words)
+    reader = _Reader(text.strip().lstrip("-"), words, "order")
     entity, key = reader.subject()
     direction = "ASC" if reader.at_end else reader.word()
     if direction not in ("ASC", "DESC") or not reader.at_end:
         raise reader.wrong("an order is a name, and ASC or DESC after it")
-    return Order(entity, key, direction == "DESC")
+    return Order(entity, key, direction == "DESC" or text.strip().startswith("-"))
 
 
 class _Reader:
-    def __init__(self, text: str, words: Vocabulary) -> None:
+    def __init__(self, text: str, words: Vocabulary, what: str = "filter") -> None:
         self._text = text
+        self._what = what
         self._words = words
         self._tokens = self._cut(text)
         self._place = 0
@@ -119,8 +126,8 @@ class _Reader:
     def wrong(self, problem: str) -> UserErrorException:
         shown = self._text if len(self._text) <= 200 else self._text[:200] + "..."
         return UserErrorException(
-            f"the filter {shown!r} is not understood: {problem}",
-            hint="write it like this: metrics.auc > 0.8 and tags.team = 'x'",
+            f"the {self._what} {shown!r} is not understood: {problem}",
+            hint=f"write it like this: {_EXAMPLES[self._what]}",
         )
 
     def word(self) -> str:
@@ -181,9 +188,12 @@ class _Reader:
         token = self._next()
         text = _unquoted(token.text) if token.kind == "text" else token.text
         try:
-            return float(text)
+            number = float(text)
         except ValueError:
-            raise self.wrong(f"{token.text!r} is not a number") from None
+            number = math.nan
+        if math.isnan(number):
+            raise self.wrong(f"{token.text!r} is not a number")
+        return number
 
     def _string(self) -> str:
         token = self._next()

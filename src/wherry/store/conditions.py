@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     ColumnElement,
+    String,
     and_,
     exists,
     func,
@@ -38,6 +40,7 @@ _NUMBERS: dict[str, Callable[[Any, Any], ColumnElement[bool]]] = {
     "<=": lambda left, right: left <= right,
 }
 _MICROSECONDS = 1000
+_FAR = 2**62
 _STARTED = func.coalesce(
     type_coerce(runs.c.started_at, BigInteger), type_coerce(runs.c.submitted_at, BigInteger)
 )
@@ -46,14 +49,6 @@ _COLUMNS_OF_TAGS: dict[str, Any] = {
     "mlflow.parentRunId": runs.c.parent_id,
     "mlflow.runName": runs.c.display_name,
     "mlflow.user": runs.c.submitted_by,
-}
-_TEXTS: dict[str, Any] = {
-    "run_id": runs.c.id,
-    "run_name": runs.c.display_name,
-    "user_id": runs.c.submitted_by,
-    "target": runs.c.target,
-    "type": runs.c.type,
-    "parent_id": runs.c.parent_id,
 }
 NUMBERS: dict[str, Any] = {
     "start_time": _STARTED,
@@ -80,6 +75,35 @@ def _like(element: like, compiler: Any, **options: Any) -> str:
 def _glob(element: like, compiler: Any, **options: Any) -> str:
     text, pattern = (compiler.process(each, **options) for each in element.clauses)
     return f"({text} GLOB {pattern})"
+
+
+class name_of(FunctionElement[str]):
+    """What people call a target: what comes after the workspace in its key."""
+
+    type = String()
+    inherit_cache = True
+
+
+@compiles(name_of)
+def _behind(element: name_of, compiler: Any, **options: Any) -> str:
+    text = compiler.process(element.clauses, **options)
+    return f"substr({text}, strpos({text}, '/') + 1)"
+
+
+@compiles(name_of, "sqlite")
+def _behind_in_sqlite(element: name_of, compiler: Any, **options: Any) -> str:
+    text = compiler.process(element.clauses, **options)
+    return f"substr({text}, instr({text}, '/') + 1)"
+
+
+_TEXTS: dict[str, Any] = {
+    "run_id": runs.c.id,
+    "run_name": runs.c.display_name,
+    "user_id": runs.c.submitted_by,
+    "target": name_of(runs.c.target),
+    "type": runs.c.type,
+    "parent_id": runs.c.parent_id,
+}
 
 
 def holds(condition: Condition, *, sqlite: bool) -> ColumnElement[bool]:
@@ -148,8 +172,9 @@ def _attribute(key: str, operator: str, value: Value, sqlite: bool) -> ColumnEle
         )
         return runs.c.experiment_id.in_(named)
     if key in NUMBERS:
-        number = value if key == "number" else round(float(str(value)) * _MICROSECONDS)
-        return _NUMBERS[operator](NUMBERS[key], number)
+        number = float(str(value)) * (1 if key == "number" else _MICROSECONDS)
+        bounded = number if abs(number) < _FAR else math.copysign(_FAR, number)
+        return _NUMBERS[operator](NUMBERS[key], bounded if key == "number" else round(bounded))
     return _text(_TEXTS[key], operator, value, sqlite)
 
 

@@ -66,7 +66,7 @@ def page(
     """
     order = _Order.parse(wanted.order_by)
     after = _decode(cursor, wanted.order_by) if cursor else None
-    statuses = [_has_status(each) for status in wanted.statuses for each in _stored(status)]
+    statuses = having(wanted.statuses)
     scope = _scope(connection, workspace_id, wanted)
     if scope is None:
         return [], None
@@ -76,6 +76,11 @@ def page(
     found = list(connection.execute(query))
     following = _encode(wanted.order_by, found[limit - 1]) if len(found) > limit else None
     return run_rows.listed(connection, [row.seq for row in found[:limit]]), following
+
+
+def having(statuses: Sequence[str]) -> list[Any]:
+    """A condition for each of these statuses as they are shown, by which an index is served."""
+    return [_has_status(each) for status in statuses for each in _stored(status)]
 
 
 Label = tuple[str, str, str | None]

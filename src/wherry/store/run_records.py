@@ -13,7 +13,7 @@ from wherry.core.lifecycle import CANCEL_REQUESTED, TERMINAL, Status
 from wherry.core.targets import name_of
 
 from . import run_labels
-from .run_labels import PROPERTY, TAG
+from .run_labels import PARAM, PROPERTY, TAG
 from .tables import runs
 
 
@@ -31,8 +31,7 @@ def to_records(
         _to_record(
             row,
             message,
-            found.get((row.seq, TAG), {}),
-            found.get((row.seq, PROPERTY), {}),
+            [found.get((row.seq, kind), {}) for kind in (TAG, PROPERTY, PARAM)],
             spec,
         )
         for row, message in zip(rows, told, strict=True)
@@ -50,8 +49,8 @@ def new_record(
     blank = dict.fromkeys(column.name for column in runs.columns)
     row = SimpleNamespace(**{**blank, "message": "", "attempt_count": 0, **fields})
     row.workspace, row.experiment = workspace, experiment
-    named = dict(sorted(tags.items())), dict(sorted(properties.items()))
-    return _to_record(row, row.message, *named, spec=True)
+    named = [dict(sorted(tags.items())), dict(sorted(properties.items())), {}]
+    return _to_record(row, row.message, named, spec=True)
 
 
 def shown_status(row: Any) -> str:
@@ -61,8 +60,9 @@ def shown_status(row: Any) -> str:
 
 
 def _to_record(
-    row: Any, message: str, tags: dict[str, str], properties: dict[str, str], spec: bool
+    row: Any, message: str, labelled: Sequence[dict[str, str]], spec: bool
 ) -> records.Run:
+    tags, properties, params = labelled
     return records.Run(
         id=row.id,
         number=row.number,
@@ -87,5 +87,6 @@ def _to_record(
         archived_at=row.archived_at,
         tags=tags,
         properties=properties,
+        params=params,
         spec=row.spec if spec else None,
     )

@@ -64,6 +64,7 @@ JOINED = _with_names(runs)
 _LISTED = _with_names(*[column for column in runs.c if column is not runs.c.spec]).where(
     runs.c.seq.in_(bindparam("seqs", expanding=True))
 )
+_SPECS = select(runs.c.seq, runs.c.spec).where(runs.c.seq.in_(bindparam("seqs", expanding=True)))
 _WITH_ID = JOINED.where(runs.c.id == bindparam("run_id"))
 _BY_ID = Prepared(_WITH_ID)
 _BY_ID_LOCKED = Prepared(locked(_WITH_ID))
@@ -242,6 +243,12 @@ def listed(connection: Connection, seqs: Sequence[int]) -> list[RunRow]:
     """These runs in this order, without their specifications, which are long."""
     by_seq = {row.seq: row for row in connection.execute(_LISTED, {"seqs": seqs})}
     return [by_seq[seq] for seq in seqs]
+
+
+def arguments(connection: Connection, seqs: Sequence[int]) -> dict[int, list[Any]]:
+    """What each run's script was called with."""
+    found = connection.execute(_SPECS, {"seqs": seqs})
+    return {row.seq: list((row.spec or {}).get("arguments") or []) for row in found}
 
 
 def _record(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -20,6 +20,7 @@ from sqlalchemy import (
     exists,
     literal,
     not_,
+    or_,
     select,
     tuple_,
     union_all,
@@ -29,9 +30,9 @@ from wherry.core.errors import UserErrorException
 from wherry.core.search import ATTRIBUTE, METRIC, Condition, Order
 from wherry.core.sessions import SESSION
 
-from . import conditions
+from . import conditions, listing
 from .run_labels import PARAM, PROPERTY, TAG
-from .tables import equals, labels, runs, series
+from .tables import equals, experiments, labels, runs, series
 
 _FEW = 100
 _BRANCHES = 20
@@ -40,7 +41,9 @@ _KINDS = {"tags": TAG, "params": PARAM, "properties": PROPERTY}
 
 @dataclass(frozen=True)
 class Search:
-    """Without experiments, the whole workspace. ``archived`` is active, archived or all."""
+    """Without experiments, the whole workspace. ``archived`` is active, archived or all;
+    ``statuses`` are those that are shown.
+    """
 
     workspace_id: str
     experiment_ids: Sequence[str] = ()
@@ -48,6 +51,7 @@ class Search:
     orders: Sequence[Order] = ()
     archived: str = "active"
     top_only: bool = False
+    statuses: Sequence[str] = ()
 
 
 class _Cursor(NamedTuple):
@@ -65,8 +69,10 @@ def page(
 ) -> tuple[list[int], str | None]:
     """The runs by number, and the cursor of the next page if there is one."""
     after = _decode(cursor) if cursor else None
-    walk = _Walk(connection, search, limit)
     order = search.orders[0] if search.orders else None
+    if order is not None and order.entity == METRIC and not search.experiment_ids:
+        search = replace(search, experiment_ids=_every_experiment(connection, search))
+    walk = _Walk(connection, search, limit)
     if walk.few is not None or len(search.orders) > 1:
         found = walk.sorted(after)
     elif order is None or (order.entity, order.key) == (ATTRIBUTE, "submit_time"):
@@ -220,7 +226,16 @@ def _scope(search: Search) -> list[Any]:
         found.append(runs.c.archived_at.is_not(None))
     if search.top_only:
         found.append(runs.c.parent_id.is_(None))
+    if search.statuses:
+        found.append(or_(*listing.having(search.statuses)))
     return found
+
+
+def _every_experiment(connection: Connection, search: Search) -> list[str]:
+    """Of the workspace, if they are few: the values of a metric are indexed by experiment."""
+    query = select(experiments.c.id).where(experiments.c.workspace_id == search.workspace_id)
+    found = list(connection.execute(query.limit(_BRANCHES + 1)).scalars())
+    return found if len(found) <= _BRANCHES else []
 
 
 def _keys(order: Order) -> list[Any]:
