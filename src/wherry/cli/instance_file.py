@@ -29,6 +29,7 @@ AZURE = (
 )
 SAID = ("state", "last_operation", "services", "os_image_metadata")
 CHANGEABLE = ("idle_time_before_shutdown_minutes", "idle_time_before_shutdown", "schedules")
+_KEYS = ("ssh-", "ecdsa-", "sk-")
 _SSH = ("ssh_key_value", "admin_username", "ssh_port")
 _ISO = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?\Z", re.IGNORECASE)
 
@@ -106,18 +107,20 @@ def here() -> str:
 
 def key_text(value: Optional[str]) -> Optional[str]:
     """A public key, or what the file of that name holds."""
-    if not value or value.startswith(("ssh-", "ecdsa-", "sk-")):
+    if not value or value.startswith(_KEYS):
         return value
     try:
-        with open(os.path.expanduser(value), encoding="ascii") as file:
+        with open(os.path.expanduser(value), encoding="utf-8") as file:
             text = file.read().strip()
     except (OSError, UnicodeDecodeError):
+        text = ""
+    if "PRIVATE KEY" in text:
+        raise Usage(f"{value!r} holds a private key", hint=f"the public one is in {value}.pub")
+    if not text.startswith(_KEYS):
         raise Usage(
             f"{value!r} is neither a public key nor a file that holds one",
             hint="such as --ssh-key-value ~/.ssh/id_ed25519.pub",
-        ) from None
-    if "PRIVATE KEY" in text:
-        raise Usage(f"{value!r} holds a private key", hint=f"the public one is in {value}.pub")
+        )
     return text
 
 

@@ -18,6 +18,7 @@ from wherry.store import sites
 from .plane import Plane
 
 MEMORY_BYTES = 4 * 10**9
+_LEAST_CPU, _LEAST_BYTES = 0.01, 6 << 20
 
 
 def boxed(plane: Plane, spec: RunSpec) -> RunSpec:
@@ -28,6 +29,7 @@ def boxed(plane: Plane, spec: RunSpec) -> RunSpec:
     site = _site(plane, spec.region)
     wanted = spec.resources
     owned = Resources(wanted.cpu, wanted.memory_bytes or MEMORY_BYTES, wanted.gpu)
+    _check_size(owned)
     image = site.image if site else plane.settings.container_image
     environment = _in_image(spec.environment, image, site.volumes if site else ())
     return replace(spec, resources=owned, environment=environment)
@@ -54,6 +56,15 @@ def _in_image(wanted: EnvironmentSpec, image: str, volumes: Sequence[str]) -> En
     return replace(
         wanted, interpreter_path=path, specification={**spec, "python": python, "docker": docker}
     )
+
+
+def _check_size(wanted: Resources) -> None:
+    """Engines start nothing below this, or hold it to nothing."""
+    if wanted.cpu < _LEAST_CPU or wanted.memory_bytes < _LEAST_BYTES:
+        raise UserErrorException(
+            f"a container instance cannot have {wanted}",
+            hint=f"it has at least {_LEAST_CPU:g} CPUs and {_LEAST_BYTES >> 20} MiB of memory",
+        )
 
 
 def _check_no_region(spec: RunSpec) -> None:

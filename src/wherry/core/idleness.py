@@ -11,10 +11,15 @@ IDLE = "idle"
 def in_use(kernels: Iterable[Mapping[str, Any]]) -> bool:
     """Whether a cell is being executed, however silent, or somebody is connected to a kernel."""
     return any(
-        str(kernel.get("execution_state") or IDLE) not in (IDLE, "dead")
-        or bool(kernel.get("connections"))
+        str(kernel.get("execution_state") or IDLE) not in (IDLE, "dead") or _connected(kernel)
         for kernel in kernels
     )
+
+
+def _connected(kernel: Mapping[str, Any]) -> bool:
+    """JupyterLab counts below zero where somebody was gone before they were connected."""
+    count = kernel.get("connections")
+    return isinstance(count, int) and count > 0
 
 
 def last_used(*said: Any) -> Optional[datetime]:

@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 from .config_fields import known, shown, text, texts, whole
 from .errors import UserErrorException
 from .schedules import parse_all
+from .ssh_names import check_no_private_key
 
 LONGEST_IDLE_S = 3 * 24 * 3600
 _MOST_ENVIRONMENTS = 50
@@ -48,11 +49,16 @@ class InstanceConfig:
             startup_script=_script("startup_script", fields.get("startup_script")),
             environments=_environments(fields.get("environments")),
             ssh_public_access=fields.get("ssh_public_access") is True,
-            ssh_public_key=text("ssh_public_key", fields.get("ssh_public_key")),
+            ssh_public_key=_public_key(fields.get("ssh_public_key")),
         )
 
     def to_dict(self) -> Dict[str, Any]:
         return asdict(self)
+
+
+def _public_key(value: Any) -> str:
+    check_no_private_key(str(value), "ssh_public_key")
+    return text("ssh_public_key", value)
 
 
 def _script(name: str, value: Any) -> Optional[Dict[str, Any]]:

@@ -63,6 +63,15 @@ def check_host_key(text: str, name: str = "host_key") -> str:
     )
 
 
+def check_no_private_key(text: str, name: str) -> str:
+    """What is meant to be shown must not be what is meant to be kept; nothing of it is told."""
+    if "PRIVATE KEY" not in text:
+        return text
+    raise UserErrorException(
+        f"{name} holds a private key", hint="the public one is in the file that ends with .pub"
+    )
+
+
 def _check_place(given: str) -> str:
     place = given.strip()
     user, at, rest = place.rpartition("@")

@@ -95,6 +95,13 @@ def test_a_run_that_says_nothing_gets_a_container_of_the_usual_size(world: World
     assert run.target == CONTAINER_INSTANCE
 
 
+@pytest.mark.parametrize("size", [{"cpu": 0.001}, {"memory": "4MB"}])
+def test_what_no_engine_would_start_is_refused(world: World, size: dict[str, Any]) -> None:
+    with pytest.raises(UserErrorException, match="a container instance cannot have") as refused:
+        world.submit(CONTAINER_INSTANCE, resources=size)
+    assert "at least 0.01 CPUs and 6 MiB" in str(refused.value.hint)
+
+
 def test_what_its_environment_says_stays(world: World) -> None:
     image = {"enabled": False, "image": "base:1", "arguments": ["--memory=64g"]}
     python = {"conda": {"dependencies": ["python=3.11"]}}

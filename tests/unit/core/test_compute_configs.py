@@ -201,3 +201,10 @@ def test_a_script_is_a_text_that_can_be_written_to_a_file(content: str) -> None:
         with pytest.raises(UserErrorException, match=f"{name} is not a text of at most"):
             InstanceConfig.parse({name: {"content": content}})
     InstanceConfig.parse({"startup_script": {"content": "echo ü 😀\r\n"}})
+
+
+def test_a_private_key_is_not_taken_for_a_public_one() -> None:
+    key = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjE\n"
+    with pytest.raises(UserErrorException, match="ssh_public_key holds a private key") as refused:
+        InstanceConfig.parse({"ssh_public_key": key})
+    assert "b3Blb" not in f"{refused.value} {refused.value.hint}"

@@ -17,6 +17,7 @@ from wherry.core.idleness import in_use, last_used
         ({"execution_state": "starting"}, True),
         ({"execution_state": "idle", "connections": 1}, True),
         ({"execution_state": "idle", "connections": 0}, False),
+        ({"execution_state": "idle", "connections": -1}, False),
         ({"execution_state": "dead"}, False),
         ({}, False),
     ],

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 import wherry
-from wherry import ComputeTargetException, ConflictError, Environment, ScriptRunConfig, Workspace
+from wherry import (
+    ComputeTargetException,
+    ConflictError,
+    Environment,
+    ScriptRunConfig,
+    UserErrorException,
+    Workspace,
+)
 from wherry.compute import AmlCompute, ComputeInstance, ComputeTarget
 from wherry.sdk.compute import waiting
 
@@ -93,6 +100,13 @@ def test_what_a_configuration_asks_for(workspace: Workspace, tmp_path: Path) -> 
     assert isinstance(made, ComputeInstance)
     assert made.schedules[0]["state"] == "enabled"
     assert made.vm_size == "local-1"
+
+
+def test_a_private_key_does_not_leave_this_machine() -> None:
+    with pytest.raises(UserErrorException, match="admin_user_ssh_public_key holds a private key"):
+        ComputeInstance.provisioning_configuration(
+            admin_user_ssh_public_key="-----BEGIN RSA PRIVATE KEY-----"
+        )
 
 
 def test_dates_of_schedules_travel(workspace: Workspace) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 from ...core.errors import ComputeTargetException
 from ...core.instance_config import LONGEST_IDLE_S
 from ...core.nearest import suggest
+from ...core.ssh_names import check_no_private_key
 from ..values import plain
 from .configuration import ComputeTargetProvisioningConfiguration, switch, whole
 
@@ -38,6 +39,7 @@ class ComputeInstanceProvisioningConfiguration(ComputeTargetProvisioningConfigur
         super().__init__(location, tags, description)
         self.vm_size = str(vm_size or "")
         self.ssh_public_access = switch("ssh_public_access", ssh_public_access or False)
+        check_no_private_key(str(admin_user_ssh_public_key), "admin_user_ssh_public_key")
         self.admin_user_ssh_public_key = admin_user_ssh_public_key
         self.idle_time_before_shutdown_minutes = idle_minutes(idle_time_before_shutdown_minutes)
         self.schedules = listed_schedules(schedules)
