@@ -265,7 +265,11 @@ def test_it_is_deleted_with_its_files(wherry: Wherry, fake: FakeServer) -> None:
         (["nb", "-t", "computeinstance", "--stop-at", "25:00"], 2, "'25:00' is no time of day"),
         (["nb", "-t", "computeinstance", "--startup-script", "no.sh"], 2, "no file 'no.sh'"),
         (["nb", "-t", "computeinstance", "--ssh-key-value", "nosuch"], 2, "neither a public key"),
-        (["nb", "-t", "computeinstance", "--ssh-key-value", __file__], 2, "neither a public key"),
+        (
+            ["nb", "-t", "computeinstance", "--ssh-key-value", pytest.__file__],
+            2,
+            "neither a public key",
+        ),
         (["nb", "-t", "computeinstance", "--set", "schedules=daily"], 1, "must be a list"),
         (
             ["nb", "-t", "computeinstance", "--set", "idle_time_before_shutdown=soon"],
