@@ -120,6 +120,7 @@ ENDPOINTS: dict[str, Who] = {
     "GET /view/": Who.ANYONE,
     "GET /view/{name}": Who.ANYONE,
     "* /instances/{workspace}/{name}/{path}": Who.VISITOR,  # not a route: see ``Instances``
+    "* /mlflow/{workspace}/{path}": Who.WORKSPACE,  # not a route: see ``mlflow.door``
 }
 
 

@@ -44,11 +44,12 @@ from .held import Held, Share
 from .hosts import Hosts
 from .instances import Instances
 from .lane import Lane
+from .mlflow.door import MLflow
 from .names import Names
 from .stamp import stamp
 
 _UPLOADS = 100
-_STREAMED = ("/files/", "/blobs", "/logs/", "/spool/")
+_STREAMED = ("/files/", "/blobs", "/logs/", "/spool/", "/mlflow-artifacts/")
 
 
 def create_app(plane: Plane, *, reconcile: bool = True) -> FastAPI:
@@ -89,6 +90,7 @@ def create_app(plane: Plane, *, reconcile: bool = True) -> FastAPI:
     app.include_router(view.router)
     description.install(app)
     app.add_middleware(Lane, routes=app)
+    app.add_middleware(MLflow, routes=app)
     app.add_middleware(Instances, routes=app, names=app.state.names)
     app.add_middleware(
         Edge,

@@ -94,6 +94,15 @@ def find(plane: Plane, run_id: str, path: str) -> RunFile | None:
         return files.find(connection, run_id, path)
 
 
+def remove_below(plane: Plane, run_id: str, path: str) -> None:
+    """A file, or all that is below a folder."""
+    with plane.write() as connection:
+        runs.get(connection, run_id, lock=True)
+        if not files.remove_below(connection, run_id, path.strip("/")):
+            raise NotFoundError(f"run {run_id} has no file {path!r}")
+    plane.changed(run_id)
+
+
 def log_of(plane: Plane, connection: Connection, run_id: str, name: str) -> str:
     """The key of a log in the log store."""
     logs = _logs(plane, connection, run_id)

@@ -81,7 +81,7 @@ def append_spool(plane: Plane, run_id: str, stream: str, offset: int, data: byte
             if target_id != run_id and not families.descends_from(connection, target_id, run_id):
                 continue
             _store(connection, target_id, list(group))
-        _heard(plane, connection, run)
+        heard(plane, connection, run)
     plane.changed(run_id)
     return offset + len(data)
 
@@ -92,10 +92,10 @@ def heartbeat(plane: Plane, run_id: str) -> None:
         run = runs.get(connection, run_id, lock=True)
         if run.target is not None:
             raise ConflictError(f"run {run_id} is driven by target {name_of(run.target)!r}")
-        _heard(plane, connection, run)
+        heard(plane, connection, run)
 
 
-def _heard(plane: Plane, connection: Connection, run: Any) -> None:
+def heard(plane: Plane, connection: Connection, run: Any) -> None:
     runs.update_fields(connection, run, {"heartbeat_at": plane.now()})
     if run.target is None and run.status == Status.NOT_RESPONDING.value:
         finish(plane, connection, run, Decision(Status.RUNNING))

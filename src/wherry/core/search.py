@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 from .errors import UserErrorException
 from .nearest import suggest
@@ -109,6 +109,35 @@ def parse_order(text: str, words: Vocabulary) -> Order:
     if direction not in ("ASC", "DESC") or not reader.at_end:
         raise reader.wrong("an order is a name, and ASC or DESC after it")
     return Order(entity, key, direction == "DESC" or text.strip().startswith("-"))
+
+
+def meets(condition: Condition, value: Any) -> bool:
+    """Whether a value is as asked for, where there is no database to ask."""
+    operator, wanted = condition.operator, condition.value
+    if operator in ("IS NULL", "IS NOT NULL"):
+        return (value is None) == (operator == "IS NULL")
+    if value is None:
+        return False
+    return bool(_COMPARED[operator](value, wanted))
+
+
+def _is_like(value: str, pattern: str, flags: int = 0) -> bool:
+    parts = (".*" if each == "%" else "." if each == "_" else re.escape(each) for each in pattern)
+    return re.fullmatch("".join(parts), value, re.DOTALL | flags) is not None
+
+
+_COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {
+    "=": lambda value, wanted: value == wanted,
+    "!=": lambda value, wanted: value != wanted,
+    ">": lambda value, wanted: value > wanted,
+    ">=": lambda value, wanted: value >= wanted,
+    "<": lambda value, wanted: value < wanted,
+    "<=": lambda value, wanted: value <= wanted,
+    "IN": lambda value, wanted: value in wanted,
+    "NOT IN": lambda value, wanted: value not in wanted,
+    "LIKE": _is_like,
+    "ILIKE": lambda value, wanted: _is_like(value, wanted, re.IGNORECASE),
+}
 
 
 class _Reader:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, or_, select
+from sqlalchemy import Connection, bindparam, delete, insert, or_, select, true
 
 from wherry.core.errors import NotFoundError
 from wherry.core.records import RunFile
@@ -90,6 +90,14 @@ def _paths_below(folders: tuple[str, ...]) -> Prepared:
 def remove(connection: Connection, run_ids: Sequence[str]) -> None:
     for batch in batches(run_ids):
         connection.execute(delete(files).where(files.c.run_id.in_(batch)))
+
+
+def remove_below(connection: Connection, run_id: str, path: str) -> int:
+    """How many files went that have this name, or are in the folder of this name."""
+    below = files.c.path.startswith(f"{path}/", autoescape=True)
+    named = or_(files.c.path == path, below) if path else true()
+    gone = delete(files).where(files.c.run_id == run_id, named)
+    return connection.execute(gone).rowcount
 
 
 def digests(connection: Connection) -> set[str]:

@@ -14,6 +14,7 @@ from .prepared import Prepared
 from .tables import labels
 
 TAG, PROPERTY, PARAM = "tag", "property", "param"
+_LASTING = {PROPERTY: "property", PARAM: "parameter"}
 
 _LABELS = select(labels).where(labels.c.run_seq.in_(bindparam("seqs", expanding=True)))
 _LABELS_OF_ONE = Prepared(select(labels).where(labels.c.run_seq == bindparam("seq")))
@@ -47,18 +48,18 @@ def change(
     changes: Mapping[str, str],
     removed: Iterable[str] = (),
 ) -> None:
-    """Tags may change; a property, once set, stays."""
+    """Tags may change; a property or parameter, once set, stays."""
     keys = [*changes, *removed]
     if not keys:
         return
     present = of(connection, [row.seq]).get((row.seq, kind), {})
     gone = [key for key in keys if key in present]
-    if kind == PROPERTY:
+    if kind in _LASTING:
         for key, value in changes.items():
             if key in present and present[key] != value:
                 raise ConflictError(
-                    f"property {key!r} of run {row.id} is {present[key]!r} already",
-                    hint="properties cannot be changed; use a tag",
+                    f"{_LASTING[kind]} {key!r} of run {row.id} is {present[key]!r} already",
+                    hint="it cannot be changed; use a tag",
                 )
         changes = {key: value for key, value in changes.items() if key not in present}
     else:

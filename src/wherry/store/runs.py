@@ -159,9 +159,13 @@ def by_key(connection: Connection, workspace_id: str, key: str) -> RunRow | None
 def move(
     connection: Connection, row: RunRow, status: Status, now: datetime, change: Change = NO_CHANGE
 ) -> None:
-    """Give the run its new status, if nothing else has moved it since ``row`` was read."""
+    """Give the run its new status, if nothing else has moved it since ``row`` was read.
+
+    An end is for ever, but of a run that its client drives, and takes up again.
+    """
     before = Status(row.status)
-    if status not in TRANSITIONS[before]:
+    reopened = before.terminal and status is Status.RUNNING and row.target is None
+    if status not in TRANSITIONS[before] and not reopened:
         raise WherryError(f"run {row.id} cannot go from {before.value} to {status.value}")
     values: dict[str, Any] = {
         "status": status.value,
@@ -176,6 +180,9 @@ def move(
     if status.terminal:
         error = dict(change.error) if change.error else None
         values.update(ended_at=change.ended_at or now, error=error)
+    if reopened:
+        values.update(ended_at=None, error=None)
+        tallies.note(connection, before.value, -1)
     moved = _MOVE.change(connection, {**values, "run_seq": row.seq, "seen": row.version})
     if moved != 1:
         raise StaleError(f"run {row.id} changed meanwhile")
@@ -249,6 +256,11 @@ def arguments(connection: Connection, seqs: Sequence[int]) -> dict[int, list[Any
     """What each run's script was called with."""
     found = connection.execute(_SPECS, {"seqs": seqs})
     return {row.seq: list((row.spec or {}).get("arguments") or []) for row in found}
+
+
+def listed_in_parts(connection: Connection, seqs: Sequence[int]) -> list[RunRow]:
+    """The same of more than fit into one statement."""
+    return [row for batch in batches(seqs) for row in listed(connection, batch)]
 
 
 def _record(

@@ -120,6 +120,14 @@ def find_experiment(connection: Connection, workspace: Workspace, name: str) -> 
     return _experiment(row, workspace) if row else None
 
 
+def experiment_by_id(connection: Connection, workspace: Workspace, id: str) -> Experiment | None:
+    query = select(experiments).where(
+        experiments.c.id == id, experiments.c.workspace_id == workspace.id
+    )
+    row = connection.execute(query).first()
+    return _experiment(row, workspace) if row else None
+
+
 def get_experiment(connection: Connection, workspace: Workspace, name: str) -> Experiment:
     experiment = find_experiment(connection, workspace, name)
     if experiment is None:

@@ -270,10 +270,13 @@ def test_whoever_is_not_listed_is_refused_and_changes_nothing(
         if who is Who.ANYONE:
             continue
         for name in callers.keys() - ALLOWED[who]:
+            if "/mlflow/" in endpoint and name == "a password":  # its clients may send the token so
+                continue
             reply = ask(client, world, endpoint, callers[name])
             known = name in ALLOWED[Who.TOKEN]
             assert reply.status_code == (403 if known else 401), (endpoint, name, reply.text)
-            assert reply.headers["content-type"] == "application/problem+json"
+            form = "application/json" if "/mlflow/" in endpoint else "application/problem+json"
+            assert reply.headers["content-type"] == form
             assert TOKEN not in reply.text
             asked += 1
     assert asked > 900

@@ -1,0 +1,178 @@
+"""What can be called: a method and a path, and the function that answers."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from wherry.api.callers import Caller
+from wherry.control.plane import Plane
+from wherry.core.errors import ForbiddenError, NotFoundError, UserErrorException
+from wherry.core.records import Workspace
+from wherry.store import families, runs
+
+Answer = Callable[["Call"], Mapping[str, Any]]
+A = TypeVar("A", bound=Answer)
+
+
+@dataclass
+class Call:
+    """One request, with what it was given: the fields of its body, or of its address."""
+
+    plane: Plane
+    caller: Caller
+    workspace: Workspace
+    given: Mapping[str, Any]
+    parts: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self, *names: str) -> str:
+        """Required; the first of the names that is given."""
+        for name in names:
+            value = self.given.get(name)
+            if value is not None and value != "":
+                return _text(name, value)
+        raise UserErrorException(f"Missing value for required parameter {names[0]!r}.")
+
+    def maybe(self, name: str) -> str | None:
+        value = self.given.get(name)
+        return None if value is None else _text(name, value)
+
+    def number(self, name: str, otherwise: int, least: int = 0, most: int = 2**62) -> int:
+        value = self.given.get(name)
+        if value is None or value == "":
+            return otherwise
+        found = whole(name, value)
+        if not least <= found <= most:
+            raise UserErrorException(
+                f"Invalid value {found} for parameter {name!r}: it is {least} to {most}."
+            )
+        return found
+
+    def moment(self, name: str) -> datetime | None:
+        """Given in milliseconds since 1970."""
+        value = self.given.get(name)
+        if value is None or value == "":
+            return None
+        try:
+            return datetime.fromtimestamp(whole(name, value) / 1000, UTC)
+        except (OverflowError, OSError, ValueError):
+            raise UserErrorException(f"Invalid value {value!r} for parameter {name!r}.") from None
+
+    def several(self, name: str) -> list[Any]:
+        value = self.given.get(name)
+        if value is None:
+            return []
+        return value if isinstance(value, list) else [value]
+
+    def pairs(self, name: str) -> dict[str, str]:
+        """Of ``[{"key": ..., "value": ...}]``."""
+        found = {}
+        for each in self.several(name):
+            if not isinstance(each, Mapping) or not isinstance(each.get("key"), str):
+                raise UserErrorException(f"Invalid value for parameter {name!r}: a key is missing.")
+            found[each["key"]] = _text("value", each.get("value", ""))
+        return found
+
+    def run(self, *, write: bool = False) -> Any:
+        """The row of the run that is named, if this caller may do that with it."""
+        run_id = self.text("run_id", "run_uuid")
+        with self.plane.database.read() as connection:
+            row = runs.find(connection, run_id)
+            if row is None or row.workspace_id != self.workspace.id:
+                raise NotFoundError(f"Run with id={run_id} not found")
+            own = self.caller.run_id
+            if write and own and not families.descends_from(connection, run_id, own):
+                raise ForbiddenError(f"the token of run {own} does not reach run {run_id}")
+        return row
+
+    def only_people(self, what: str) -> None:
+        if self.caller.run_id is not None:
+            raise ForbiddenError(f"the token of a run does not allow to {what}")
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    method: str
+    path: str
+    answer: Answer
+
+
+_exact: dict[tuple[str, str], Endpoint] = {}
+_patterns: list[tuple[str, re.Pattern[str], Endpoint]] = []
+
+
+def endpoint(method: str, path: str) -> Callable[[A], A]:
+    """For a function that answers what is below ``/api/2.0/mlflow/``; ``{name}`` in the path is
+    told in ``call.parts``.
+    """
+
+    def note(answer: A) -> A:
+        made = Endpoint(method, path, answer)
+        if "{" in path:
+            pattern = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path))
+            _patterns.append((method, pattern, made))
+        else:
+            _exact[method, path] = made
+        return answer
+
+    return note
+
+
+def find(method: str, path: str) -> tuple[Endpoint, dict[str, str]] | None:
+    made = _exact.get((method, path))
+    if made is not None:
+        return made, {}
+    for each, pattern, made in _patterns:
+        match = pattern.fullmatch(path) if each == method else None
+        if match:
+            return made, match.groupdict()
+    return None
+
+
+def every() -> list[Endpoint]:
+    return [*_exact.values(), *[made for _, _, made in _patterns]]
+
+
+def whole(name: str, value: Any) -> int:
+    try:
+        return int(value)
+    except (ValueError, TypeError, OverflowError):
+        raise UserErrorException(f"Invalid value {value!r} for parameter {name!r}.") from None
+
+
+def real(name: str, value: Any) -> float:
+    """Protocol buffers write what JSON has no number for as a word."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise UserErrorException(f"Invalid value {value!r} for parameter {name!r}.")
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        raise UserErrorException(f"Invalid value {value!r} for parameter {name!r}.") from None
+
+
+def as_real(value: float) -> float | str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def milliseconds(moment: datetime | None) -> int | None:
+    return None if moment is None else round(moment.timestamp() * 1000)
+
+
+def tags_of(values: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"key": key, "value": value} for key, value in values.items()]
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(value)
+    raise UserErrorException(f"Invalid value {value!r} for parameter {name!r}: it is a text.")

@@ -1,0 +1,78 @@
+"""What is logged into a run: metrics, parameters, tags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wherry.control import tracked_runs
+from wherry.core.errors import UserErrorException
+from wherry.core.metrics import SCALAR, Logged
+
+from .calls import Call, endpoint, real, whole
+
+
+@endpoint("POST", "runs/log-metric")
+def log_metric(call: Call) -> Mapping[str, Any]:
+    row = call.run(write=True)
+    tracked_runs.log(call.plane, row.id, [_point(call.given)], {}, {})
+    return {}
+
+
+@endpoint("POST", "runs/log-parameter")
+def log_param(call: Call) -> Mapping[str, Any]:
+    row = call.run(write=True)
+    params = {call.text("key"): call.maybe("value") or ""}
+    tracked_runs.log(call.plane, row.id, [], params, {})
+    return {}
+
+
+@endpoint("POST", "runs/set-tag")
+def set_tag(call: Call) -> Mapping[str, Any]:
+    row = call.run(write=True)
+    tags = {call.text("key"): call.maybe("value") or ""}
+    tracked_runs.log(call.plane, row.id, [], {}, tags)
+    return {}
+
+
+@endpoint("POST", "runs/delete-tag")
+def delete_tag(call: Call) -> Mapping[str, Any]:
+    tracked_runs.remove_tag(call.plane, call.run(write=True).id, call.text("key"))
+    return {}
+
+
+@endpoint("POST", "runs/log-batch")
+def log_batch(call: Call) -> Mapping[str, Any]:
+    row = call.run(write=True)
+    points = [_point(each) for each in call.several("metrics")]
+    params = call.pairs("params")
+    if len(params) < len(call.several("params")):
+        _check_twice(call)
+    tracked_runs.log(call.plane, row.id, points, params, call.pairs("tags"))
+    return {}
+
+
+def _point(given: Any) -> Logged:
+    if not isinstance(given, Mapping) or not isinstance(given.get("key"), str):
+        raise UserErrorException("Missing value for required parameter 'key'.")
+    if given.get("value") is None:
+        raise UserErrorException("Missing value for required parameter 'value'.")
+    if given.get("timestamp") is None:
+        raise UserErrorException("Missing value for required parameter 'timestamp'.")
+    return Logged(
+        at=whole("timestamp", given["timestamp"]) / 1000,
+        kind=SCALAR,
+        name=given["key"],
+        value=real("value", given["value"]),
+        step=whole("step", given.get("step") or 0),
+    )
+
+
+def _check_twice(call: Call) -> None:
+    """A parameter that comes twice in one batch must have the same value."""
+    seen: dict[str, Any] = {}
+    for each in call.several("params"):
+        if seen.setdefault(each["key"], each.get("value")) != each.get("value"):
+            raise UserErrorException(
+                f"Duplicate parameter keys have been submitted: {each['key']!r} has two values."
+            )

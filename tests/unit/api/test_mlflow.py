@@ -1,0 +1,205 @@
+"""MLflow's interface in its own words; ``tests/mlflow`` has its released clients."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.planes import TOKEN
+from wherry.control.plane import Plane
+
+from .test_api import started
+
+ROOT = "http://testserver/mlflow"
+BASE = f"{ROOT}/w/api/2.0/mlflow/"
+
+
+def ask(api: TestClient, path: str, body: Any = None, code: str = "", **options: Any) -> Any:
+    """What is answered; or, with ``code``, the refusal of that kind."""
+    if body is None:
+        reply = api.get(BASE + path, **options)
+    else:
+        reply = api.post(BASE + path, json=body, **options)
+    told = reply.json()
+    assert told.get("error_code", "") == code, reply.text
+    assert (reply.status_code == 200) == (not code)
+    return told
+
+
+@pytest.fixture
+def run_id(api: TestClient) -> str:
+    made = ask(api, "runs/create", {"experiment_id": "0", "run_name": "r", "start_time": 1000})
+    return str(made["run"]["info"]["run_id"])
+
+
+def shown(api: TestClient, run_id: str) -> Any:
+    return ask(api, "runs/get", params={"run_id": run_id})["run"]
+
+
+def test_the_experiment_zero_is_the_default_one(api: TestClient, run_id: str) -> None:
+    by_id = ask(api, "experiments/get", params={"experiment_id": "0"})["experiment"]
+    by_name = ask(api, "experiments/get-by-name", params={"experiment_name": "Default"})
+    assert by_id == by_name["experiment"]
+    assert shown(api, run_id)["info"]["experiment_id"] == by_id["experiment_id"]
+    found = ask(api, "runs/search", {"experiment_ids": ["0"]})["runs"]
+    assert [each["info"]["run_id"] for each in found] == [run_id]
+
+
+def test_experiments_are_made_once_renamed_and_archived(api: TestClient) -> None:
+    made = ask(api, "experiments/create", {"name": "a b/c", "tags": [{"key": "t", "value": "1"}]})
+    ask(api, "experiments/create", {"name": "a b/c"}, "RESOURCE_ALREADY_EXISTS")
+    ask(api, "experiments/update", {**made, "new_name": "d"})
+    found = ask(api, "experiments/search", {"filter": "tags.t = '1' and name LIKE 'd%'"})
+    assert [each["name"] for each in found["experiments"]] == ["d"]
+    ask(api, "experiments/delete", made)
+    assert ask(api, "experiments/search", {}).get("experiments") == []
+    gone = ask(api, "experiments/get", params=made)["experiment"]
+    assert gone["lifecycle_stage"] == "deleted"
+    ask(api, "experiments/restore", made)
+    assert len(ask(api, "experiments/search", {})["experiments"]) == 1
+
+
+def test_a_batch_is_stored_whole_and_once(api: TestClient, run_id: str) -> None:
+    points = [
+        {"key": "m", "value": value, "timestamp": 1, "step": step}
+        for step, value in enumerate([0.5, "NaN", "-Infinity", 2])
+    ]
+    batch = {"run_id": run_id, "metrics": points, "params": [{"key": "p", "value": "1"}]}
+    for _ in range(2):
+        ask(api, "runs/log-batch", batch)
+    refused = {**batch, "metrics": [{"key": "n", "value": 1, "timestamp": 1}]}
+    refused["params"] = [{"key": "p", "value": "2"}]
+    ask(api, "runs/log-batch", refused, "INVALID_PARAMETER_VALUE")
+    history = ask(api, "metrics/get-history", params={"run_id": run_id, "metric_key": "m"})
+    values = [point["value"] for point in history["metrics"]]
+    assert values == [0.5, "NaN", "-Infinity", 2.0]
+    data = shown(api, run_id)["data"]
+    assert data["metrics"] == [{"key": "m", "value": 2.0, "timestamp": 1, "step": 3}]
+    assert data["params"] == [{"key": "p", "value": "1"}]
+
+
+def test_histories_come_in_pages(api: TestClient, run_id: str) -> None:
+    points = [{"key": "m", "value": n, "timestamp": n, "step": n} for n in range(25)]
+    ask(api, "runs/log-batch", {"run_id": run_id, "metrics": points})
+    asked = {"run_id": run_id, "metric_key": "m", "max_results": 10}
+    steps: list[int] = []
+    while True:
+        page = ask(api, "metrics/get-history", params=asked)
+        steps += [point["step"] for point in page["metrics"]]
+        if "next_page_token" not in page:
+            break
+        asked["page_token"] = page["next_page_token"]
+    assert steps == list(range(25))
+
+
+def test_its_client_ends_a_run_and_takes_it_up_again(api: TestClient, run_id: str) -> None:
+    ask(api, "runs/update", {"run_id": run_id, "status": "FINISHED", "end_time": 5000})
+    info = shown(api, run_id)["info"]
+    assert (info["status"], info["start_time"], info["end_time"]) == ("FINISHED", 1000, 5000)
+    assert api.get(f"runs/{run_id}").json()["status"] == "Completed"
+    ask(api, "runs/update", {"run_id": run_id, "status": "RUNNING"})
+    assert "end_time" not in shown(api, run_id)["info"]
+    ask(api, "runs/update", {"run_id": run_id, "status": "FAILED"})
+    assert api.get(f"runs/{run_id}").json()["status"] == "Failed"
+
+
+def test_a_deleted_run_takes_nothing(api: TestClient, run_id: str) -> None:
+    ask(api, "runs/delete", {"run_id": run_id})
+    tag = {"run_id": run_id, "key": "a", "value": "b"}
+    ask(api, "runs/set-tag", tag, "INVALID_PARAMETER_VALUE")
+    ask(api, "runs/restore", {"run_id": run_id})
+    ask(api, "runs/set-tag", tag)
+    assert {"key": "a", "value": "b"} in shown(api, run_id)["data"]["tags"]
+
+
+def test_names_and_notes_are_the_runs_own(api: TestClient, run_id: str) -> None:
+    for key, value in (("mlflow.runName", "best"), ("mlflow.note.content", "a note")):
+        ask(api, "runs/set-tag", {"run_id": run_id, "key": key, "value": value})
+    ours = api.get(f"runs/{run_id}").json()
+    assert (ours["display_name"], ours["description"], ours["tags"]) == ("best", "a note", {})
+
+
+def test_artifacts_are_the_runs_files(api: TestClient, run_id: str) -> None:
+    experiment = shown(api, run_id)["info"]["experiment_id"]
+    place = f"{ROOT}/w/api/2.0/mlflow-artifacts/artifacts/{experiment}/{run_id}/artifacts"
+    assert api.put(f"{place}/model/a.txt", content=b"hello").status_code == 200
+    assert api.get(f"{place}/model/a.txt").content == b"hello"
+    assert api.get(f"runs/{run_id}/files/model/a.txt").content == b"hello"
+    top = ask(api, "artifacts/list", params={"run_id": run_id})["files"]
+    assert top == [{"path": "model", "is_dir": True}]
+    below = ask(api, "artifacts/list", params={"run_id": run_id, "path": "model"})["files"]
+    assert below == [{"path": "model/a.txt", "is_dir": False, "file_size": 5}]
+    for bad in ("../../x", "%2e%2e/x", "a/../../b"):
+        assert api.put(f"{place}/{bad}", content=b"x").status_code in (400, 404)
+    assert api.delete(f"{place}/model").status_code == 200
+    assert api.get(f"{place}/model/a.txt").status_code == 404
+
+
+def test_a_runs_token_writes_to_its_run_and_below_it(
+    api: TestClient, plane: Plane, snapshot: str, run_id: str
+) -> None:
+    own, _, token = started(api, plane, snapshot)
+    point = {"key": "m", "value": 1, "timestamp": 1}
+    ask(api, "runs/log-metric", {"run_id": own, **point}, headers=token)
+    ask(api, "runs/log-metric", {"run_id": run_id, **point}, "PERMISSION_DENIED", headers=token)
+    ask(api, "runs/get", params={"run_id": run_id}, headers=token)
+    home = shown(api, own)["info"]["experiment_id"]
+    child = ask(api, "runs/create", {"experiment_id": home}, headers=token)["run"]
+    assert {"key": "mlflow.parentRunId", "value": own} in child["data"]["tags"]
+    below = {"run_id": child["info"]["run_id"], **point}
+    ask(api, "runs/log-metric", below, headers=token)
+    ask(api, "runs/update", {"run_id": own, "status": "FAILED"}, headers=token)
+    assert shown(api, own)["info"]["status"] == "SCHEDULED"  # its target's word counts
+
+
+def test_a_script_that_names_an_experiment_logs_into_its_run(
+    api: TestClient, plane: Plane, snapshot: str
+) -> None:
+    own, _, token = started(api, plane, snapshot)
+    home = shown(api, own)["info"]["experiment_id"]
+    asked = {"experiment_name": "whatever the script says"}
+    found = ask(api, "experiments/get-by-name", params=asked, headers=token)["experiment"]
+    assert found["experiment_id"] == home
+    ask(api, "experiments/get-by-name", params=asked, code="RESOURCE_DOES_NOT_EXIST")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "code"),
+    [
+        ("runs/get?run_id=none", None, "RESOURCE_DOES_NOT_EXIST"),
+        ("runs/get", None, "INVALID_PARAMETER_VALUE"),
+        ("runs/create", {"experiment_id": "77"}, "RESOURCE_DOES_NOT_EXIST"),
+        ("runs/search", {"experiment_ids": ["0"], "filter": "x"}, "INVALID_PARAMETER_VALUE"),
+        ("runs/search", {"experiment_ids": ["0"], "max_results": 0}, "INVALID_PARAMETER_VALUE"),
+        ("runs/search", {"experiment_ids": ["0"], "page_token": "x"}, "INVALID_PARAMETER_VALUE"),
+        ("runs/log-metric", {"run_id": "none", "key": "m"}, "RESOURCE_DOES_NOT_EXIST"),
+        ("traces/search", {}, "NOT_IMPLEMENTED"),
+        ("gateway/routes", None, "NOT_IMPLEMENTED"),
+        ("nothing/here", {}, "RESOURCE_DOES_NOT_EXIST"),
+        ("runs/create", [], "INVALID_PARAMETER_VALUE"),
+    ],
+)
+def test_what_is_wrong_is_said_in_mlflows_words(
+    api: TestClient, path: str, body: Any, code: str
+) -> None:
+    assert ask(api, path, body, code)["message"]
+
+
+def test_who_may_come_in(api: TestClient, run_id: str) -> None:
+    basic = base64.b64encode(f"me:{TOKEN}".encode()).decode()
+    for header, status in (
+        (f"Bearer {TOKEN}", 200),
+        (f"Basic {basic}", 200),
+        ("Basic bWU6d3Jvbmc=", 401),
+        ("Bearer wrong", 401),
+        ("", 401),
+    ):
+        reply = api.get(
+            BASE + "runs/get", params={"run_id": run_id}, headers={"Authorization": header}
+        )
+        assert reply.status_code == status
+    assert api.get(f"{ROOT}/other/api/2.0/mlflow/runs/get").status_code == 404
+    assert api.get(f"{ROOT}/w/health").text == "OK"
