@@ -186,10 +186,15 @@ class Experiment:
         properties: listing.Labels = None,
         include_children: bool = False,
         status: Union[str, Sequence[str], None] = None,
+        *,
+        filter: Optional[str] = None,
+        order_by: Optional[str] = None,
     ) -> Iterator[Run]:
-        """Its runs, newest first.
+        """Its runs, newest first, or in the order of what they logged; with ``-`` in front the
+        greatest first.
 
-        >>> best = max(experiment.get_runs(), key=lambda run: run.get_metrics()["accuracy"])
+        >>> best = next(experiment.get_runs(order_by="-metrics.auc"))
+        >>> good = experiment.get_runs(filter="metrics.auc > 0.8 and tags.team = 'x'")
         """
         return self.workspace.iter_runs(
             experiment=self.name,
@@ -198,7 +203,26 @@ class Experiment:
             properties=properties,
             include_children=include_children,
             status=status,
+            filter=filter,
+            order_by=order_by,
         )
+
+    def to_pandas(self, **filters: Any) -> Any:
+        """Its runs as a ``DataFrame``: one row each, with its last metrics, parameters, script
+        arguments and tags. Filters are those of ``Workspace.list_runs``.
+
+        >>> experiment.to_pandas().plot.scatter("params.lr", "metrics.auc")
+        """
+        return self.workspace.to_pandas(experiment=self.name, **filters)
+
+    def export(self, path: Any, *, history: bool = False, **filters: Any) -> int:
+        """Write the same table to a ``.csv`` or ``.parquet`` file; how many rows it has.
+
+        With ``history`` there is one row for every point of every metric.
+
+        >>> experiment.export("runs.parquet")
+        """
+        return self.workspace.export(path, history=history, experiment=self.name, **filters)
 
     def archive(self) -> None:
         """Hide it from lists."""

@@ -27,11 +27,14 @@ def query(
     parent_id: Optional[str] = None,
     include_children: bool = False,
     archived: str = "active",
-    order_by: str = "-submitted_at",
+    order_by: Optional[str] = None,
+    filter: Optional[str] = None,
+    include: Sequence[str] = (),
 ) -> Dict[str, Any]:
     """The parameters of a listing. Tags are ``"key"``, ``{"key": "value"}`` or ``["key=value"]``.
 
-    ``archived`` is ``active``, ``archived`` or ``all``.
+    ``archived`` is ``active``, ``archived`` or ``all``; ``include`` adds ``metrics`` or
+    ``arguments`` to each record.
     """
     return {
         "experiment": experiment,
@@ -43,7 +46,9 @@ def query(
         "parent_id": parent_id,
         "include_children": include_children or None,
         "archived": archived,
-        "order_by": order_by,
+        "order_by": order_by or "-submitted_at",
+        "filter": filter,
+        "include": list(include) or None,
     }
 
 
@@ -56,11 +61,13 @@ def page(
     return Page(answer["items"], answer.get("next_cursor"))
 
 
-def every(client: Client, workspace: str, params: Mapping[str, Any]) -> Iterator[Dict[str, Any]]:
+def every(
+    client: Client, workspace: str, params: Mapping[str, Any], at_once: int = 200
+) -> Iterator[Dict[str, Any]]:
     """All of them, fetched as they are asked for."""
     cursor: Optional[str] = None
     while True:
-        found = page(client, workspace, params, 200, cursor)
+        found = page(client, workspace, params, at_once, cursor)
         yield from found.items
         cursor = found.next_cursor
         if not cursor:

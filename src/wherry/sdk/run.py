@@ -5,7 +5,18 @@ from __future__ import annotations
 import io
 import os
 from datetime import datetime, timezone
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Union,
+)
 
 import wherry  # the lazy surface: names are looked up when used, so that no import is circular
 
@@ -26,9 +37,15 @@ from .files import RunFiles, download
 from .handle import BUILD_LOG, EARLY, STD_LOG, TERMINAL
 from .interactive import ClientRecorder, begin, drive, release, why_failed
 from .labels import Labels
+from .late import Late
 from .offline import _OfflineRun
 from .recorder import Recorder, SubmittedRecorder
 from .settings import run_context
+
+if TYPE_CHECKING:
+    from . import run_table, table_file
+else:
+    run_table, table_file = Late("run_table"), Late("table_file")
 
 _DOCS = "https://github.com/wherry-ml/wherry/blob/main/docs/reference/sdk.md"
 
@@ -292,6 +309,17 @@ class Run(Labels, RunFiles):
             {"step": step, "at": at, "value": value}
             for step, at, value in zip(answer["steps"], times, answer["values"])
         ]
+
+    def metrics_to_pandas(self, name: Optional[str] = None) -> Any:
+        """Every point of its metrics, or of one, as a ``DataFrame`` with the columns ``run_id``,
+        ``metric``, ``step``, ``at`` and ``value``.
+
+        >>> run.metrics_to_pandas().pivot(index="step", columns="metric", values="value").plot()
+        """
+        self._flush_own(60.0)
+        return table_file.to_pandas(
+            run_table.of_points(run_table.points(self._client, self.id, name))
+        )
 
     def get_children(
         self,

@@ -20,9 +20,11 @@ from .submission import Registry, capture
 from .values import texts
 
 if TYPE_CHECKING:
+    from . import run_table, table_file
     from .compute import target as compute_target
 else:
     compute_target = Late("compute.target")
+    run_table, table_file = Late("run_table"), Late("table_file")
 
 DEFAULT_CPU_CLUSTER_NAME = "cpu-cluster"
 DEFAULT_GPU_CLUSTER_NAME = "gpu-cluster"
@@ -238,7 +240,9 @@ class Workspace:
         self, *, limit: int = 50, cursor: Optional[str] = None, **filters: Any
     ) -> listing.Page:
         """One page of records. Filters: ``experiment``, ``status``, ``type``, ``target``, ``tags``,
-        ``properties``, ``parent_id``, ``include_children``, ``archived`` and ``order_by``.
+        ``properties``, ``parent_id``, ``include_children``, ``archived``, ``filter`` (such as
+        ``"metrics.auc > 0.8 and tags.team = 'x'"``) and ``order_by`` (such as ``"-metrics.auc"``).
+        ``include=["metrics"]`` adds the last values of their metrics to the records.
 
         >>> page = ws.list_runs(status=["Queued", "Running"], limit=20)
         >>> page = ws.list_runs(cursor=page.next_cursor)
@@ -246,9 +250,38 @@ class Workspace:
         return listing.page(self._client, self.name, listing.query(**filters), limit, cursor)
 
     def iter_runs(self, **filters: Any) -> Iterator[Run]:
-        """All runs that the filters of ``list_runs`` let through."""
+        """All runs that the filters of ``list_runs`` let through.
+
+        >>> best = next(ws.iter_runs(filter="tags.team = 'x'", order_by="-metrics.auc"))
+        """
         for record in listing.every(self._client, self.name, listing.query(**filters)):
             yield self._run(record)
+
+    def to_pandas(self, **filters: Any) -> Any:
+        """The runs that the filters of ``list_runs`` let through, as a ``DataFrame``: one row each,
+        with its last metrics, parameters, script arguments and tags.
+
+        >>> ws.to_pandas(experiment="churn").sort_values("metrics.auc")
+        """
+        return table_file.to_pandas(run_table.of_runs(self._rows(filters)))
+
+    def export(self, path: Any, *, history: bool = False, **filters: Any) -> int:
+        """Write the same table to a ``.csv`` or ``.parquet`` file; how many rows it has.
+
+        With ``history`` there is one row for every point of every metric of these runs.
+
+        >>> ws.export("runs.csv", filter="metrics.auc > 0.8")
+        """
+        file, records = table_file.check(path), self._rows(filters)
+        if history:
+            points = (
+                point for each in records for point in run_table.points(self._client, each["id"])
+            )
+            table = run_table.of_points(points)
+        else:
+            table = run_table.of_runs(records)
+        table_file.write(file, table)
+        return len(next(iter(table.values())))
 
     @property
     def compute_targets(self) -> compute_target.ComputeTargets:
@@ -390,6 +423,10 @@ class Workspace:
     @property
     def _path(self) -> str:
         return f"/workspaces/{quote(self.name)}"
+
+    def _rows(self, filters: Mapping[str, Any]) -> Iterator[Dict[str, Any]]:
+        params = run_table.wanted(listing.query(**filters))
+        return listing.every(self._client, self.name, params, at_once=1000)
 
     def _known(self) -> Dict[str, Any]:
         if not self._record:

@@ -51,6 +51,7 @@ class FakeServer:
         self.secrets: dict[str, dict[str, str]] = {}
         self.acts: list[tuple[str, str, Any]] = []
         self.requests: list[str] = []
+        self.targets: list[str] = []
         self.headers: list[dict[str, str]] = []
         self.connections = 0
         self.sockets: list[socket.socket] = []
@@ -454,6 +455,21 @@ def _shaped(fake: FakeServer, run_id: str, wanted: str) -> dict[str, Any]:
     }
 
 
+@route("GET", "/runs/([^/]+)/metrics/summary")
+def _summary(call: _Call) -> Any:
+    entries = call.fake.metrics.get(call.run["id"], [])
+    return {
+        "metrics": {
+            entry.name: {
+                "kind": entry.kind,
+                "count": len([each for each in entries if each.name == entry.name]),
+                "last": entry.value,
+            }
+            for entry in entries
+        }
+    }
+
+
 @route("GET", "/runs/([^/]+)/metrics/history")
 def _history(call: _Call) -> Any:
     entries = [e for e in call.fake.metrics.get(call.run["id"], []) if e.name == call.one("name")]
@@ -602,6 +618,7 @@ def _handler(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
                 return
             body = self._body()
             fake.requests.append(request)
+            fake.targets.append(self.path)
             fake.headers.append(dict(self.headers.items()))
             try:
                 answer = self._answer(body)
