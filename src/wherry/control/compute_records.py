@@ -63,7 +63,7 @@ def record(plane: Plane, connection: Connection, row: Row[Any]) -> dict[str, Any
         "state": "Stopped" if row.stopped_at is not None else "Running",
         **instance,
         "problem": problem(plane, connection, row, present),
-        "doing": doing(plane, present),
+        "doing": doing(plane, present) or _waits_for(plane, connection, row),
         "notices": told,
         "status": _status(row, present, shown) if located else None,
         "node_size": size,
@@ -79,6 +79,10 @@ def _of_instance(plane: Plane, connection: Connection, row: Row[Any]) -> dict[st
         return {}
     found = instance_records.record(plane, connection, row)
     return {"state": found["state"], "instance": found}
+
+
+def _waits_for(plane: Plane, connection: Connection, row: Row[Any]) -> str | None:
+    return instance_records.doing(plane, connection, row) if row.kind == INSTANCE else None
 
 
 def _waiting(connection: Connection, target: str) -> int:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from wherry.core.instance_state import USABLE, Seen, state_of
+from wherry.core.instance_state import SETUP_FAILED, USABLE, USER_SETUP_FAILED, Seen, state_of
 from wherry.core.lifecycle import Status
 from wherry.core.records import iso
 from wherry.core.schedules import following
+from wherry.core.session_tries import TRIES, again_at
 from wherry.core.sessions import SESSION
 from wherry.store import computes, instances, nodes
 
 from . import instance_kernels, session_facts
 from .plane import Plane
-
-TRIES = 3
-"""So many sessions in a row that did not come up, and no more are tried by themselves."""
 
 
 def record(plane: Plane, connection: Connection, row: Row[Any]) -> dict[str, Any]:
@@ -31,7 +30,7 @@ def record(plane: Plane, connection: Connection, row: Row[Any]) -> dict[str, Any
         "session_run_id": instance.session_id if instance is not None else None,
         "url": url,
         "services": services,
-        "last_operation": dict(instance.operation) if instance is not None else None,
+        "last_operation": _operation(instance) if instance is not None else None,
         "idle_since": iso(instance.active_at) if instance is not None and url else None,
         "idle_stop_at": _idle_stop_at(row, instance) if url else None,
         "next_schedule": _next_schedule(plane, row),
@@ -85,7 +84,28 @@ def _errors(
     _, missing = instance_kernels.kernels(plane, connection, row)
     found = [{"code": "EnvironmentNotFound", "message": each} for each in missing]
     if said.get("session.error"):
-        found.append({"code": "UserSetupFailed", "message": said["session.error"]})
-    if run is not None and run.status == Status.FAILED.value and instance.failures:
-        found.append({"code": "SetupFailed", "message": str(run.message)})
+        code = "UserSetupFailed" if said.get("session.phase") == USER_SETUP_FAILED else SETUP_FAILED
+        found.append({"code": code, "message": said["session.error"]})
+    elif run is not None and run.status == Status.FAILED.value and instance.failures:
+        found.append({"code": SETUP_FAILED, "message": str(run.message)})
     return found
+
+
+def doing(plane: Plane, connection: Connection, row: Row[Any]) -> str | None:
+    """What it waits for, where its session has failed and another one follows."""
+    instance = instances.find(connection, row.target)
+    if instance is None or not instance.failures or row.stopped_at is not None:
+        return None
+    run, _ = session_facts.last(connection, instance)
+    if run is None or run.status != Status.FAILED.value or run.ended_at is None:
+        return None
+    due = again_at(instance.failures, run.ended_at)
+    if due is None:
+        return None
+    left = max(0, math.ceil((due - plane.now()).total_seconds()))
+    tries = f"try {instance.failures + 1} of {TRIES}"
+    return f"JupyterLab has failed and is started again in {left} s ({tries})"
+
+
+def _operation(instance: Row[Any]) -> dict[str, Any]:
+    return {name: value for name, value in instance.operation.items() if name != "failed"}

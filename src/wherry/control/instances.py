@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Row
 
-from wherry.core.autoscale import backoff_s
 from wherry.core.errors import WherryError
 from wherry.core.idleness import in_use, last_used
-from wherry.core.instance_state import JOB_RUNNING, READY, USABLE
-from wherry.core.lifecycle import Status
+from wherry.core.instance_state import JOB_RUNNING, USABLE
+from wherry.core.lifecycle import Reason, Status
 from wherry.core.schedules import STOP, last_due
-from wherry.core.sessions import BUSY, TERMINALS
+from wherry.core.session_tries import again_at, failures_with, lived
+from wherry.core.sessions import BUSY, SOCKET, TERMINALS
 from wherry.core.targets import workspace_of
 from wherry.drivers.sites import Site
 from wherry.store import computes, instances, nodes
@@ -24,7 +24,6 @@ from . import instance_records, jupyter, session_facts, sessions
 from .clusters import Cluster
 from .doors import door
 from .instance_admission import InstanceAdmission
-from .instance_records import TRIES
 from .operations import BY_IDLENESS, BY_SCHEDULE, operate
 from .plane import Plane
 from .workers import Workers
@@ -86,7 +85,7 @@ class Instance(Cluster):
             if not wanted or instance.restarting:
                 self._end(session)
             else:
-                self._note_usable(instance)
+                self._note_usable(instance, session)
         elif wanted and instance.restarting:
             self._let_node_go(present)
         elif wanted:
@@ -111,40 +110,40 @@ class Instance(Cluster):
         there = [node for node in present if node.state == nodes.IDLE]
         if not there:
             return
-        failures = self._failures(instance)
-        now = self._plane.now()
-        began = instance.session_at
-        waits = failures and began and now - began < timedelta(seconds=backoff_s(failures))
-        if failures >= TRIES or waits:
+        due = self._due(instance)
+        if due is None or due > self._plane.now():
             return
         sessions.begin(self._plane, row, there[0])
         sessions.forget_old(self._plane, self._target)
 
-    def _failures(self, instance: Row[Any]) -> int:
-        """How many sessions in a row have ended without JupyterLab; the last is counted once."""
+    def _due(self, instance: Row[Any]) -> datetime | None:
+        """When a session may begin; None where too many have failed. The last is counted once."""
         with self._plane.database.read() as connection:
             run, said = session_facts.last(connection, instance)
-        if run is None or not Status(run.status).terminal:
-            return int(instance.failures)
-        if run.status == Status.CANCELED.value or said.get("session.phase") == READY:
-            return 0
-        counted = instance.operation.get("failed") == run.id
-        if counted:
-            return int(instance.failures)
-        noted = {**instance.operation, "failed": run.id, "operation_status": "Failed"}
-        changes = {"failures": instance.failures + 1, "operation": noted}
-        with self._plane.write() as connection:
-            instances.change(connection, self._target, changes)
-        return int(instance.failures) + 1
+        lost = run is not None and run.reason == Reason.RUNNER_LOST.value
+        if run is None or run.status != Status.FAILED.value or (lost and said.get(SOCKET)):
+            return self._plane.now()  # what its machine did is no fault of JupyterLab
+        failures = int(instance.failures)
+        if instance.operation.get("failed") != run.id:
+            failures = failures_with(failures, run.started_at, run.ended_at)
+            noted = {**instance.operation, "failed": run.id, "operation_status": "Failed"}
+            with self._plane.write() as connection:
+                changes = {"failures": failures, "operation": noted}
+                instances.change(connection, self._target, changes)
+        return again_at(failures, run.ended_at or self._plane.now())
 
-    def _note_usable(self, instance: Row[Any]) -> None:
+    def _note_usable(self, instance: Row[Any], session: Any) -> None:
         if instance.created and not instance.failures:
             return
         with self._plane.database.read() as connection:
             _, said = session_facts.last(connection, instance)
-        if said.get("session.socket"):
+        now, known = self._plane.now(), dict[str, Any]()
+        if said.get(SOCKET) and not instance.created:
+            known.update(created=True, active_at=now)
+        if instance.failures and lived(session.started_at, now):
+            known.update(failures=0)
+        if known:
             with self._plane.write() as connection:
-                known = {"created": True, "failures": 0, "active_at": self._plane.now()}
                 instances.change(connection, self._target, known)
 
     def _watch(self) -> None:

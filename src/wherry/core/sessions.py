@@ -8,6 +8,8 @@ SESSION = "wherry.session"
 """The type of such a run, which no list shows."""
 EXPERIMENT = ".sessions"
 
+SOCKET = "session.socket"
+"""The tag by which a session says where JupyterLab listens; empty while it does not."""
 TERMINALS, BUSY = "session.terminals", "busy"
 """The tag by which a session says that a program runs in one of its terminals."""
 

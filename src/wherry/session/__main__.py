@@ -57,7 +57,7 @@ class Session:
         self._kernels: Optional[Kernels] = None
         self._terminals = Terminals(os.environ.get(tree.MARK, ""))
         self._busy = False
-        self._failed = False
+        self._failed = ""  # what the first script to fail has to say
 
     def run(self) -> int:
         """The exit code: 0 when someone asked for the end."""
@@ -106,9 +106,8 @@ class Session:
             scripts.run(kind, script, self._home, self._variables, self._is_asked)
         except scripts.ScriptError as error:
             say(str(error).splitlines()[0])
-            if not self._failed:
-                self._telling.tell(phase="UserSetupFailed", error=str(error))
-            self._failed = True
+            self._failed = self._failed or str(error)
+            self._telling.tell(phase="UserSetupFailed", error=self._failed)
 
     def _jupyter(self) -> Jupyter:
         return Jupyter(sys.executable, self._home, self._contract, self._variables)
@@ -129,8 +128,10 @@ class Session:
                 jupyter.stop(0)
                 if deaths == len(_BACKOFF_S):
                     return self._give_up(words)
-                say(f"{words.splitlines()[0]}; it is started again")
-                self._pause(_BACKOFF_S[deaths])
+                pause_s = _BACKOFF_S[deaths]
+                say(f"{words.splitlines()[0]}; it is started again in {pause_s:g} s")
+                self._telling.tell(phase="SettingUp", socket="", error=words)
+                self._pause(pause_s)
                 deaths += 1
         finally:
             jupyter.stop(_GRACE_S)
@@ -140,8 +141,8 @@ class Session:
         if not jupyter.wait_until_it_answers(_START_S, self._is_asked):
             return None
         say(f"JupyterLab of {self._contract.instance} answers")
-        facts = {} if self._failed else {"phase": "Ready"}
-        self._telling.tell(socket=jupyter.socket, **facts)
+        phase = "UserSetupFailed" if self._failed else "Ready"
+        self._telling.tell(socket=jupyter.socket, phase=phase, error=self._failed)
         self._make_kernels()
         return time.monotonic()
 
@@ -174,7 +175,7 @@ class Session:
 
     def _give_up(self, words: str) -> int:
         say(words)
-        self._telling.tell(error=words, socket="")
+        self._telling.tell(phase="SettingUp", error=words, socket="")
         self._telling.flush(_LAST_TELLING_S)
         return 1
 

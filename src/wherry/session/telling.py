@@ -31,7 +31,7 @@ class Telling:
 
     def tell(self, **facts: str) -> None:
         """``phase="Ready"`` becomes the tag ``session.phase``."""
-        named = {f"session.{name}": value[:_LONGEST] for name, value in facts.items()}
+        named = {f"session.{name}": _shortened(value) for name, value in facts.items()}
         with self._changed:
             self._waiting.update(named)
             self._changed.notify_all()
@@ -77,6 +77,14 @@ def to_own_run() -> Telling:
         return connect().patch(f"/runs/{quote(context.run_id)}", {"tags": facts})
 
     return Telling(send)
+
+
+def _shortened(value: str) -> str:
+    """Its first line and its end, which say the most."""
+    if len(value) <= _LONGEST:
+        return value
+    first = value.partition("\n")[0][: _LONGEST // 2]
+    return f"{first}\n...{value[len(first) + 4 - _LONGEST :]}"
 
 
 def _shown(facts: Dict[str, str]) -> str:

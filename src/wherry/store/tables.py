@@ -482,8 +482,8 @@ nodes = Table(
 )
 
 # What becomes of a compute instance: the run that is its session now, the last operation.
-# ``failures`` are sessions in a row that did not come up; ``created`` says that one did, once, with
-# its creation script. Schedules were looked at until ``scheduled_at``.
+# ``failures`` are sessions in a row that did not live for long; ``created`` says that one came up,
+# once, with its creation script. Schedules were looked at until ``scheduled_at``.
 instances = Table(
     "instances",
     metadata,

@@ -215,6 +215,65 @@ def test_a_session_that_does_not_come_up_is_tried_three_times(world: InstanceWor
     assert world.state == "Running"
 
 
+def die(world: InstanceWorld) -> str:
+    """JupyterLab was there, and is not kept alive."""
+    session = world.session
+    words = "JupyterLab ended with exit code 4\nno such option"
+    told = {"session.phase": "SettingUp", "session.socket": "", "session.error": words}
+    runs.change(world.plane, session, {"tags": told})
+    world.backend.end(world.attempt(session).id, ExitRecord(exit_code=1))
+    while world.status(session) != "Failed":
+        world.tick(1)
+    world.tick(0.1)
+    return session
+
+
+def test_one_that_comes_up_and_dies_is_begun_again_after_pauses_that_grow(
+    world: InstanceWorld,
+) -> None:
+    pauses = []
+    for number in (2, 3):
+        world.come_up()
+        died = die(world)
+        assert world.state == "Starting"
+        told = world.show()["doing"]
+        assert told.startswith("JupyterLab has failed and is started again in ")
+        assert told.endswith(f" s (try {number} of 3)")
+        while world.session == died:
+            world.tick(1)
+        ended_at = runs.show(world.plane, died).ended_at
+        assert ended_at is not None
+        begun_at = runs.show(world.plane, world.session).submitted_at
+        pauses.append((begun_at - ended_at).total_seconds())
+    first, second = pauses
+    assert 10 <= first < 15
+    assert 20 <= second < 25
+    world.come_up()
+    died = die(world)
+    world.watch(4000)
+    assert (world.state, world.session) == ("SetupFailed", died)
+    words = "JupyterLab ended with exit code 4\nno such option"
+    assert world.show()["instance"]["errors"] == [{"code": "SetupFailed", "message": words}]
+    assert world.show()["doing"] is None
+
+
+def test_one_that_lived_for_long_has_all_its_tries_again(world: InstanceWorld) -> None:
+    for _ in range(4):
+        world.come_up()
+        world.watch(700)
+        die(world)
+        assert "(try 2 of 3)" in world.show()["doing"]
+
+
+def test_a_machine_that_is_lost_is_no_failure_of_jupyter(world: InstanceWorld) -> None:
+    for _ in range(5):
+        world.come_up()
+        world.backend.lose(world.attempt(world.session).id)
+        world.tick(0.1)
+    world.come_up()
+    assert world.state == "Running"
+
+
 def test_idleness_stops_it_and_use_does_not(tmp_path: Path, clock: Clock) -> None:
     world = InstanceWorld(tmp_path, clock, idle_seconds=600)
     world.come_up()

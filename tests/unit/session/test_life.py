@@ -147,7 +147,7 @@ def test_one_that_always_dies_ends_the_session_with_its_last_words(life: Life) -
     life.fake("import sys; print('no such option'); sys.exit(4)")
     life.begin()
     assert life.process.wait(300) == 1
-    assert life.said().count("it is started again") == 2
+    assert life.said().count("it is started again in 0.01 s") == 2
     assert life.said().endswith("JupyterLab ended with exit code 4\nno such option\n")
 
 

@@ -12,9 +12,13 @@ from wherry.session.telling import Telling
 def test_facts_become_tags() -> None:
     sent: list[dict[str, str]] = []
     told = Telling(sent.append)
-    told.tell(phase="Ready", error="x" * 5000)
+    told.tell(phase="Ready", error="it ended\n" + "x" * 5000 + "\nthe reason")
     assert told.flush(60)
-    assert sent == [{"session.phase": "Ready", "session.error": "x" * 2000}]
+    [facts] = sent
+    assert facts["session.phase"] == "Ready"
+    assert len(facts["session.error"]) == 2000
+    assert facts["session.error"].startswith("it ended\n...x")
+    assert facts["session.error"].endswith("x\nthe reason")
 
 
 def test_a_server_that_is_away_is_told_later_and_only_the_last_word(
