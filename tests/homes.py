@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -92,9 +92,15 @@ def _is_zombie(pid: int) -> bool:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
-    home = Home(tmp_path)
+    with living(tmp_path, monkeypatch) as home:
+        yield home
+
+
+@contextmanager
+def living(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    home = Home(folder)
     monkeypatch.setenv("WHERRY_HOME", str(home.home))
-    monkeypatch.setenv("WHERRY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("WHERRY_CACHE", str(folder / "cache"))
     for name in ("WHERRY_SERVER", "WHERRY_TOKEN", "WHERRY_WORKSPACE", "WHERRY_RUN_ID"):
         monkeypatch.delenv(name, raising=False)
     yield home

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wherry.blobs.folder import FolderBlobStore, FolderLogStore
+from wherry.blobs.partials import Partials
 from wherry.core.errors import ConflictError, NotFoundError, UserErrorException
 
 
@@ -60,12 +62,8 @@ def test_other_content_than_announced_is_not_kept(blobs: FolderBlobStore, tmp_pa
 
 
 def test_a_body_that_breaks_off_leaves_nothing(blobs: FolderBlobStore, tmp_path: Path) -> None:
-    def breaking() -> object:
-        yield b"abc"
-        raise ConnectionError
-
     with pytest.raises(ConnectionError):
-        blobs.put(breaking())  # type: ignore[arg-type]
+        blobs.put(breaking(b"abc"))
     assert list((tmp_path / "blobs" / "incoming").iterdir()) == []
 
 
@@ -103,6 +101,70 @@ def test_many_writers_of_one_blob(blobs: FolderBlobStore) -> None:
     for thread in threads:
         thread.join()
     assert len(list(blobs.digests())) == 1
+
+
+@pytest.fixture
+def partials(tmp_path: Path, blobs: FolderBlobStore) -> Partials:
+    return Partials(tmp_path / "partial", blobs)
+
+
+def breaking(*chunks: bytes) -> Iterator[bytes]:
+    yield from chunks
+    raise ConnectionError
+
+
+def test_an_upload_comes_in_several_goes(
+    partials: Partials, blobs: FolderBlobStore, tmp_path: Path
+) -> None:
+    assert partials.size("k") == 0
+    with pytest.raises(ConnectionError):
+        partials.put("k", 0, breaking(b"01", b"23"))
+    assert partials.size("k") == 4
+    with pytest.raises(ConflictError) as caught:
+        partials.put("k", 5, [b"5"])
+    assert caught.value.fields == {"size": 4}
+    partials = Partials(tmp_path / "partial", blobs)  # a server that came after
+    with pytest.raises(ConnectionError):
+        partials.put("k", 3, breaking(b"3", b"4"))
+    assert list(blobs.digests()) == []
+    blob = partials.put("k", 5, [b"5"])
+    assert (blob.digest, blob.size) == (hashlib.sha256(b"012345").hexdigest(), 6)
+    with blobs.open(blob.digest) as file:
+        assert file.read() == b"012345"
+    assert list((tmp_path / "partial").iterdir()) == []
+
+
+def test_an_upload_whose_answer_was_lost_is_known(
+    partials: Partials, blobs: FolderBlobStore
+) -> None:
+    blob = partials.put("k", 0, [b"0123"])
+    assert partials.size("k") == 4
+    assert partials.put("k", 4, []) == blob
+    assert blobs.remove_stale(blob.digest, datetime.now(UTC) + timedelta(hours=1))
+    assert partials.size("k") == 0  # nor is it, once its content is gone
+
+
+def test_who_was_cut_off_writes_nothing_more(partials: Partials, blobs: FolderBlobStore) -> None:
+    """His connection may hang in the network while he has long come again."""
+
+    def hanging() -> Iterator[bytes]:
+        yield b"01"
+        assert partials.put("k", 2, [b"23"]).size == 4
+        yield b"xx"
+
+    with pytest.raises(ConflictError, match="another request"):
+        partials.put("k", 0, hanging())
+    assert list(blobs.digests()) == [hashlib.sha256(b"0123").hexdigest()]
+
+
+def test_uploads_that_nobody_goes_on_with_are_removed(partials: Partials) -> None:
+    with pytest.raises(ConnectionError):
+        partials.put("k", 0, breaking(b"01"))
+    now = datetime.now(UTC)
+    partials.remove_stale(now - timedelta(hours=1))
+    assert partials.size("k") == 2
+    partials.remove_stale(now + timedelta(hours=1))
+    assert partials.size("k") == 0
 
 
 def test_a_log_takes_each_byte_once(logs: FolderLogStore) -> None:

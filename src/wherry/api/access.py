@@ -101,6 +101,8 @@ _UNDER_PREFIX = {
     f"GET {_RUN}/files/{{path}}": Who.RUN,
     f"PUT {_RUN}/files/{{path}}": Who.RUN,
     f"POST {_RUN}/files/batch": Who.RUN,
+    f"POST {_RUN}/files/read": Who.RUN,
+    f"GET {_RUN}/uploads/{{upload}}": Who.RUN,
     f"GET {_RUN}/logs/{{name}}": Who.RUN,
     f"PUT {_RUN}/logs/{{name}}": Who.ATTEMPT,
     f"POST {_RUN}/spool/{{stream}}": Who.RUN,

@@ -224,6 +224,10 @@ class Report(Body):
     )
 
 
+class FileNames(Body):
+    paths: Annotated[list[str], Field(max_length=1000)]
+
+
 class SnapshotFile(Body):
     path: str
     digest: str = ""

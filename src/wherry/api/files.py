@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
-from typing import Annotated, Any
-from urllib.parse import unquote
+from typing import Annotated, Any, BinaryIO
+from urllib.parse import quote, unquote
 
-from fastapi import Query, Request
+from fastapi import Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import PathConvertor, register_url_convertor
 
 from wherry.control import files, reports, run_logs
+from wherry.control.pieces import gathered
 from wherry.control.plane import Plane
 from wherry.core.errors import NotFoundError, UserErrorException
 from wherry.core.lifecycle import Status
+from wherry.core.records import RunFile
 from wherry.store import runs
 
+from .bodies import FileNames
 from .deps import CallerDep, PlaneDep, with_body, with_whole_body
 from .frames import frames
 from .guard import guarded_router
@@ -39,6 +42,7 @@ MAX_LOG_PIECE = 4 << 20
 _READ = 256 << 10
 _MAX_OFFSET = 2**63 - 1
 _MADE = (Status.RUNNING, Status.FINALIZING)
+_UPLOAD = r"^[0-9a-f]{8,64}$"
 Offset = Annotated[int, Query(ge=0, le=_MAX_OFFSET)]
 
 
@@ -53,7 +57,8 @@ def read_file(run_id: str, path: str, request: Request, plane: PlaneDep) -> Resp
     wanted = request.headers.get("range")
     if stored is not None:
         file = plane.blobs.open(stored.digest)
-        return read_range(file, stored.size, wanted)
+        only_of = request.headers.get("if-range")
+        return read_range(file, stored.size, wanted, digest=stored.digest, only_of=only_of)
     with plane.database.read() as connection:
         key = files.log_of(plane, connection, run_id, path)
     return StreamingResponse(_log_pieces(plane, key), media_type="application/octet-stream")
@@ -61,11 +66,36 @@ def read_file(run_id: str, path: str, request: Request, plane: PlaneDep) -> Resp
 
 @router.put("/runs/{run_id}/files/{path:name}", openapi_extra=RAW_BODY)
 async def write_file(
-    run_id: str, path: str, request: Request, plane: PlaneDep, caller: CallerDep
+    run_id: str,
+    path: str,
+    request: Request,
+    plane: PlaneDep,
+    caller: CallerDep,
+    upload: Annotated[str | None, Query(pattern=_UPLOAD)] = None,
+    offset: Offset = 0,
 ) -> dict[str, Any]:
-    store = partial(files.put, plane, run_id, path, attempt_id=caller.attempt_id)
-    stored = await with_body(request, plane.settings.max_file_bytes, store)
+    """Keep a file, or with ``upload`` the rest of one that broke off.
+
+    ``upload`` is any name for it, and the body what follows the ``offset`` bytes that are here.
+    """
+    if offset and upload is None:
+        raise UserErrorException("offset has no meaning without upload, the name of what goes on")
+
+    def store(body: Iterator[bytes]) -> RunFile:
+        if upload is None:
+            return files.put(plane, run_id, path, body, caller.attempt_id)
+        return files.put_rest(plane, run_id, path, body, upload, offset, caller.attempt_id)
+
+    stored = await with_body(request, plane.settings.max_file_bytes - offset, store)
     return stored.to_dict()
+
+
+@router.get("/runs/{run_id}/uploads/{upload}")
+def show_upload(
+    run_id: str, upload: Annotated[str, Path(pattern=_UPLOAD)], plane: PlaneDep
+) -> dict[str, int]:
+    """How many bytes of it have arrived."""
+    return {"size": files.arrived(plane, run_id, upload)}
 
 
 @router.post("/runs/{run_id}/files/batch", openapi_extra=RAW_BODY)
@@ -79,6 +109,21 @@ async def write_files(
         return len(files.put_many(plane, run_id, named, caller.attempt_id))
 
     return {"stored": await with_body(request, plane.settings.max_file_bytes, store)}
+
+
+@router.post("/runs/{run_id}/files/read", response_class=OctetStream)
+def read_files(run_id: str, body: FileNames, plane: PlaneDep) -> StreamingResponse:
+    """Many small files at once, framed as in ``batch``; logs are not among them."""
+    opened = files.open_many(plane, run_id, body.paths)
+    return StreamingResponse(gathered(_framed(opened)), media_type="application/octet-stream")
+
+
+def _framed(opened: Iterator[tuple[RunFile, BinaryIO]]) -> Iterator[bytes]:
+    for stored, file in opened:
+        with file:
+            name = quote(stored.path.encode("utf-8", "surrogateescape"))
+            yield b"%s %d\n" % (name.encode(), stored.size)
+            yield from iter(partial(file.read, _READ), b"")
 
 
 @router.get("/runs/{run_id}/logs/{name:name}", response_class=OctetStream)

@@ -35,15 +35,23 @@ class _FileResponse(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-def read_range(file: BinaryIO, size: int, wanted: str | None) -> Response:
-    """Honours one ``Range``; anything else gives the whole file. Closes the file."""
-    start, stop = _bounds(wanted, size)
+def read_range(
+    file: BinaryIO, size: int, wanted: str | None, *, digest: str = "", only_of: str | None = None
+) -> Response:
+    """Honours one ``Range``; anything else gives the whole file. Closes the file.
+
+    ``only_of`` is ``If-Range``: of another content than that, the whole is given.
+    """
+    tag = f'"{digest}"'
+    start, stop = _bounds(wanted if only_of in (None, tag) else None, size)
     if start is None:
         file.close()
         reply = respond(RangeError(f"the file has {size} bytes; {wanted!r} is beyond them"))
         reply.headers["Content-Range"] = f"bytes */{size}"
         return reply
     headers = {"Accept-Ranges": "bytes", "Content-Length": str(stop - start)}
+    if digest:
+        headers["ETag"] = tag
     whole = (start, stop) == (0, size)
     if not whole:
         headers["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"

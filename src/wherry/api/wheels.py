@@ -43,4 +43,4 @@ def add_wheel(workspace: str, body: NewWheel, plane: PlaneDep, caller: CallerDep
 def read_wheel(run_id: str, digest: str, request: Request, plane: PlaneDep) -> Response:
     """The content of a wheel that the run's workspace keeps."""
     file, size = wheels.open_for(plane, run_id, digest)
-    return read_range(file, size, request.headers.get("range"))
+    return read_range(file, size, request.headers.get("range"), digest=digest)

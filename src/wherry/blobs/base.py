@@ -31,8 +31,16 @@ class BlobStore(Protocol):
         """
         ...
 
+    def keep(self, path: str, blob: Blob) -> None:
+        """Store a file of this machine, whose content is that; durable on return, the file gone."""
+        ...
+
     def open(self, digest: str) -> BinaryIO:
         """Raises ``NotFoundError`` for an unknown digest."""
+        ...
+
+    def open_many(self, digests: Iterable[str]) -> Iterator[BinaryIO]:
+        """Each in turn, in less time than one by one; the caller closes them."""
         ...
 
     def has(self, digest: str) -> bool:

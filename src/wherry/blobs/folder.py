@@ -62,11 +62,20 @@ class FolderBlobStore:
                     os.unlink(path)
         return received
 
+    def keep(self, path: str, blob: Blob) -> None:
+        drafts = {path: blob}
+        self._keep(drafts)
+        for left in drafts:
+            os.unlink(left)
+
     def open(self, digest: str) -> BinaryIO:
         try:
             return open(self._path(digest), "rb")
         except FileNotFoundError:
             raise NotFoundError(f"there is no content with digest {digest}") from None
+
+    def open_many(self, digests: Iterable[str]) -> Iterator[BinaryIO]:
+        return map(self.open, digests)
 
     def has(self, digest: str) -> bool:
         return self.size(digest) is not None

@@ -51,7 +51,9 @@ def download(
     """Fetch a run's outputs and logs, or the code that it was submitted with.
 
     A NAME is a file, or a folder of files such as outputs/; without any, all are fetched. The
-    paths of what was fetched are printed. What lies in wherry-downloads/ is left out of snapshots.
+    paths of what was fetched are printed. Given again after it broke off, it goes on where it was:
+    what lies there already is not fetched twice. What lies in wherry-downloads/ is left out of
+    snapshots.
     """
     run = session.run(run_id)
     if snapshot:
@@ -99,17 +101,13 @@ def _check_free(run: Any, files: List[Dict[str, Any]], folder: str) -> None:
 
 
 def _is_same(path: str, file: Dict[str, Any]) -> bool:
-    from hashlib import sha256
+    from ..sdk.sending import digest_of
 
     if not file["digest"]:  # a log, which grows
         return os.path.isfile(path)
     if os.path.isdir(path) or os.path.getsize(path) != file["size"]:
         return False
-    digest = sha256()
-    with open(path, "rb") as content:
-        for block in iter(lambda: content.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest() == str(file["digest"])
+    return digest_of(path) == str(file["digest"])
 
 
 def _fetch(session: Session, run: Any, files: List[Dict[str, Any]], folder: str) -> None:
@@ -119,18 +117,19 @@ def _fetch(session: Session, run: Any, files: List[Dict[str, Any]], folder: str)
 
     check_together([file["path"] for file in files])
     total = sum(file["size"] for file in files)
-    done = 0
-    fetched = []
+    places = {file["path"]: place_below(folder, file["path"]) for file in files}
     with Progress(session, f"fetching {count(len(files), 'file')}") as progress:
-        for file in files:
-            target = place_below(folder, file["path"])
-            os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
-            run.download_file(file["path"], target)
-            fetched.append(target)
-            done += file["size"]
+        left = [file for file in files if not _lies_there(places[file["path"]], file)]
+        done = total - sum(file["size"] for file in left)
+        for size in run.fetch_all(left, [places[file["path"]] for file in left]):
+            done += size
             progress.step(done, total)
     session.say(f"{count(len(files), 'file')}, {format_bytes(total)}, in {folder}")
-    emit(session, fetched)
+    emit(session, list(places.values()))
+
+
+def _lies_there(path: str, file: Dict[str, Any]) -> bool:
+    return bool(file["digest"]) and os.path.isfile(path) and _is_same(path, file)
 
 
 def _snapshot(session: Session, run: Any, path: Optional[str], listing: bool) -> None:

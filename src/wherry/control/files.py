@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import BinaryIO
 
 from sqlalchemy import Connection
 
+from wherry.blobs.base import Blob
 from wherry.core.errors import NotFoundError, UserErrorException
 from wherry.core.records import RunFile
 from wherry.core.snapshots import check_path
@@ -36,8 +38,7 @@ def put_many(
 
     ``attempt_id`` tells of a run on several nodes which of them it is.
     """
-    with plane.database.read() as connection:
-        runs.get(connection, run_id)
+    _check_run(plane, run_id)
     paths: list[str] = []
 
     def checked() -> Iterator[tuple[None, Iterable[bytes]]]:
@@ -46,7 +47,46 @@ def put_many(
             paths.append(path)
             yield None, chunks
 
-    blobs = plane.blobs.put_many(checked())
+    return _record(plane, run_id, paths, plane.blobs.put_many(checked()), attempt_id)
+
+
+def put_rest(
+    plane: Plane,
+    run_id: str,
+    path: str,
+    chunks: Iterable[bytes],
+    upload: str,
+    offset: int,
+    attempt_id: str | None = None,
+) -> RunFile:
+    """The end of a file whose first ``offset`` bytes are here; ``upload`` tells it from others.
+
+    When the chunks break off, what came of them is kept until somebody goes on.
+    """
+    _check_run(plane, run_id)
+    _check_name(path)
+    blob = plane.partials.put(f"{run_id}/{upload}", offset, chunks)
+    return _record(plane, run_id, [path], [blob], attempt_id)[0]
+
+
+def arrived(plane: Plane, run_id: str, upload: str) -> int:
+    """How many bytes of an upload are here."""
+    _check_run(plane, run_id)
+    return plane.partials.size(f"{run_id}/{upload}")
+
+
+def _check_run(plane: Plane, run_id: str) -> None:
+    with plane.database.read() as connection:
+        runs.get(connection, run_id)
+
+
+def _record(
+    plane: Plane,
+    run_id: str,
+    paths: Sequence[str],
+    blobs: Sequence[Blob],
+    attempt_id: str | None,
+) -> list[RunFile]:
     now = plane.now()
     stored = {
         path: RunFile(path, blob.size, blob.digest, now)
@@ -101,6 +141,22 @@ def remove_below(plane: Plane, run_id: str, path: str) -> None:
         if not files.remove_below(connection, run_id, path.strip("/")):
             raise NotFoundError(f"run {run_id} has no file {path!r}")
     plane.changed(run_id)
+
+
+def open_many(
+    plane: Plane, run_id: str, paths: Sequence[str]
+) -> Iterator[tuple[RunFile, BinaryIO]]:
+    """Stored files in the order of their names here; ``NotFoundError`` where one is not there."""
+    with plane.database.read() as connection:
+        runs.get(connection, run_id)
+        found = files.among(connection, run_id, paths)
+    for path in paths:
+        if path not in found:
+            raise NotFoundError(
+                f"run {run_id} has no file {path!r}", hint="run.get_file_names() lists its files"
+            )
+    records = [found[path] for path in paths]
+    return zip(records, plane.blobs.open_many(each.digest for each in records), strict=True)
 
 
 def log_of(plane: Plane, connection: Connection, run_id: str, name: str) -> str:

@@ -15,6 +15,8 @@ log = logging.getLogger(__name__)
 
 # Longer than any submission takes: what was just sent is not referred to yet.
 SPARED = timedelta(days=1)
+# As long as a runner waits for a server that is away.
+KEPT_PARTIAL = timedelta(days=7)
 EVERY_S = 24 * 3600.0
 _FIRST_S = 3600.0
 
@@ -34,6 +36,7 @@ def collect(plane: Plane, *, spared: timedelta = SPARED) -> int:
     for digest in plane.blobs.digests():
         if digest not in used and plane.blobs.remove_stale(digest, before):
             removed += 1
+    plane.partials.remove_stale(plane.now() - KEPT_PARTIAL)
     return removed
 
 

@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from wherry.blobs.base import BlobStore, LogStore
 from wherry.blobs.folder import FolderBlobStore, FolderLogStore
+from wherry.blobs.partials import Partials
 from wherry.core import private_files
 from wherry.core.errors import ServerUnavailableError, WherryError
 from wherry.core.settings import Settings
@@ -101,7 +102,11 @@ class Plane:
     recent_archives: Recent[bytes | None] = field(default_factory=lambda: Recent(32))
     at_rest: set[str] = field(default_factory=set)
     room: threading.Lock = field(default_factory=threading.Lock)
+    partials: Partials = field(init=False)
     _pending: threading.local = field(default_factory=threading.local)
+
+    def __post_init__(self) -> None:
+        self.partials = Partials(Path(self.settings.home, "blobs", "partial"), self.blobs)
 
     @contextmanager
     def write(self) -> Iterator[Connection]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import tarfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
@@ -18,6 +18,7 @@ from wherry.core.records import Workspace
 from wherry.core.trees import Tree, tree_id
 from wherry.store import snapshots, workspaces
 
+from .pieces import gathered
 from .plane import Plane
 
 _BLOCK = 1 << 20
@@ -186,15 +187,16 @@ def archive(plane: Plane, snapshot_id: str) -> Iterator[bytes]:
     entries = read(plane, snapshot_id)
 
     def pieces() -> Iterator[bytes]:
+        files = plane.blobs.open_many(entry.digest for entry in entries if not entry.link)
         for entry in entries:
             yield _header(entry)
             if not entry.link:
-                with plane.blobs.open(entry.digest) as file:
-                    yield from iter(lambda: file.read(_BLOCK), b"")
+                with next(files) as file:
+                    yield from iter(partial(file.read, _BLOCK), b"")
                 yield bytes(-entry.size % tarfile.BLOCKSIZE)
         yield bytes(2 * tarfile.BLOCKSIZE)
 
-    return _gathered(pieces())
+    return gathered(pieces())
 
 
 def diff(plane: Plane, snapshot_id: str, other_id: str) -> dict[str, list[str]]:
@@ -210,14 +212,3 @@ def _header(entry: trees.FileEntry) -> bytes:
         info.type = tarfile.SYMTYPE
         info.linkname = entry.link
     return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
-
-
-def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Small pieces joined: a thousand small files are a few writes."""
-    buffer = io.BytesIO()
-    for piece in pieces:
-        buffer.write(piece)
-        if buffer.tell() >= _BLOCK:
-            yield buffer.getvalue()
-            buffer = io.BytesIO()
-    yield buffer.getvalue()

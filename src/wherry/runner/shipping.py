@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 CHUNK = 1 << 20
 LOG_CHUNK = 4 << 20  # as much as the server takes: each request has its price
 LONGEST_LINE = 4 << 20
+LARGE = 8 << 20  # what is sent from where it broke off, not from its start
 _MARK = 64
 PATIENCE_S = 7 * 86400.0
 
 _FIRST_DELAY_S = 0.2
 _LAST_DELAY_S = 10.0
 _LOOK_EVERY_S = 0.5
+_TRIES = 3
 _PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 _FINAL = frozenset({401, 403, 404, 410})
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
@@ -166,10 +168,36 @@ class Shipper:
         handle = open_regular(path)
         try:
             size = os.fstat(handle).st_size
+            if size >= LARGE:
+                return self._put_large(run_id, place, path, handle)
             self._ask("PUT", place, b"", size, lambda: _pieces(handle, size))
         finally:
             os.close(handle)
         return size
+
+    def _put_large(self, run_id: str, place: str, path: str, handle: int) -> int:
+        """In as many goes as it takes, each from where the server's copy ends."""
+        wrong = gaps = 0
+        while True:
+            about = os.fstat(handle)
+            size, upload = about.st_size, _upload_name(path, about, wrong)
+            offset = int(self._ask("GET", f"/runs/{quote(run_id)}/uploads/{upload}").get("size", 0))
+            rest = _Rest(handle, offset, size)
+            try:
+                where = f"{place}?upload={upload}&offset={offset}"
+                reply = self._ask("PUT", where, b"", size - offset, rest.pieces)
+            except _BrokenOffError:
+                continue
+            except RejectedError as error:
+                gaps += 1
+                if error.status != 409 or gaps == _TRIES:
+                    raise
+                continue
+            if not offset or reply.get("digest") == rest.digest():
+                return size
+            wrong += 1
+            if wrong == _TRIES:
+                raise ChangedError("it changed while it was sent")
 
     def put_files(self, run_id: str, files: Iterable[Tuple[str, bytes]]) -> None:
         """Send small files, given as name and content, in one request."""
@@ -438,9 +466,46 @@ def open_regular(path: str) -> int:
     raise OSError(f"{path} is not a regular file")
 
 
-def _pieces(handle: int, size: int) -> Iterator[bytes]:
-    """The first ``size`` bytes: what was promised in the header, even if the file grows."""
-    offset = 0
+class _BrokenOffError(Exception):
+    """The connection broke within a large file: the server knows how much of it arrived."""
+
+
+class _Rest:
+    """What the server lacks of a file, once."""
+
+    def __init__(self, handle: int, offset: int, size: int) -> None:
+        self._handle = handle
+        self._offset = offset
+        self._size = size
+        self._begun = False
+
+    def pieces(self) -> Iterator[bytes]:
+        if self._begun:
+            raise _BrokenOffError
+        self._begun = True
+        return _pieces(self._handle, self._size, self._offset)
+
+    def digest(self) -> str:
+        """Of the whole file."""
+        from hashlib import sha256
+
+        digest = sha256()
+        for piece in _pieces(self._handle, self._size):
+            digest.update(piece)
+        return digest.hexdigest()
+
+
+def _upload_name(path: str, about: os.stat_result, tries: int) -> str:
+    """The same for the same version of the same file, also of a runner that took over."""
+    from hashlib import sha256
+
+    version = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
+    told = (os.uname().nodename, path, version, tries)
+    return sha256(repr(told).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def _pieces(handle: int, size: int, offset: int = 0) -> Iterator[bytes]:
+    """Up to ``size`` bytes: what was promised in the header, even if the file grows."""
     while offset < size:
         piece = os.pread(handle, min(CHUNK, size - offset), offset)
         if not piece:

@@ -101,7 +101,7 @@ class Client:
                     content = response.read()
                 except Unreachable as failure:
                     if last or method not in ("GET", "PUT"):
-                        raise self._unavailable(failure) from failure
+                        raise self.unavailable(failure) from failure
                 else:
                     return loads(content) if content else None
         raise AssertionError
@@ -140,7 +140,7 @@ class Client:
                 return self._exchange(method, target, body, sent, timeout_s)
             except Unreachable as failure:
                 if pause_s is None or (failure.sent and (once or not retry)):
-                    raise self._unavailable(failure) from failure
+                    raise self.unavailable(failure) from failure
                 self._move(start)
                 time.sleep(pause_s)
         raise AssertionError
@@ -159,7 +159,7 @@ class Client:
         """
         if patience_s is None:
             patience_s = 600.0 if follow else 10.0
-        outage = _Outage(patience_s)
+        outage = Outage(patience_s)
         while True:
             params = {"offset": offset, "follow": follow}
             try:
@@ -171,20 +171,20 @@ class Client:
                     return
             except ServerUnavailableError as failure:
                 if not (isinstance(failure, Unreachable) and failure.quiet):
-                    outage.bear(self._unavailable(failure))
+                    outage.bear(self.unavailable(failure))
 
     def wait(
         self, path: str, params: Params, *, timeout_s: float, patience_s: float = 600.0
     ) -> Any:
         """A ``get`` that the server may hold back for ``timeout_s``; an outage is sat out."""
-        outage = _Outage(patience_s)
+        outage = Outage(patience_s)
         while True:
             try:
                 return self.get(
                     path, {**params, "timeout_s": timeout_s}, timeout_s=timeout_s + 30, start=False
                 )
             except ServerUnavailableError as failure:
-                outage.bear(self._unavailable(failure))
+                outage.bear(self.unavailable(failure))
 
     def close(self) -> None:
         self._pool.close()
@@ -230,7 +230,8 @@ class Client:
         if self._relocate is not None:
             self._address = self._relocate(start)
 
-    def _unavailable(self, failure: ServerUnavailableError) -> ServerUnavailableError:
+    def unavailable(self, failure: ServerUnavailableError) -> ServerUnavailableError:
+        """The failure as a sentence for users."""
         if not isinstance(failure, Unreachable):
             return failure
         return ServerUnavailableError(
@@ -239,7 +240,7 @@ class Client:
         )
 
 
-class _Outage:
+class Outage:
     """A time without a server: borne for so long, and told once when it is not over at once."""
 
     def __init__(self, patience_s: float) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import posixpath
 import time
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
-from ..core.errors import NotFoundError, ServerUnavailableError, UserErrorException
+from ..core.errors import NotFoundError, UserErrorException
 from ..core.snapshots import check_path, folders_of
-from .client import Client, quote
+from .client import quote
+from .fetching import Wanted, batches, fetch, fetch_batch
 from .handle import RunHandle
-from .recorder import Recorder, put_file, scratch, walk
+from .recorder import Recorder, scratch, walk
+from .sending import put_file, put_files
 
 _LOG_FOLDERS = ("user_logs/", "system_logs/", "azureml-logs/", "logs/")
 _CHUNK = 1 << 16
@@ -36,10 +38,7 @@ class RunFiles(RunHandle):
                 _save(path_or_stream, saved)
                 self._store(name, saved)
             return
-        path = os.fspath(path_or_stream)
-        if not os.path.isfile(path):
-            raise UserErrorException(f"there is no file {str(path)!r} to upload as {name!r}")
-        self._store(name, path)
+        self._store(name, _source(name, path_or_stream))
 
     def upload_files(
         self,
@@ -57,8 +56,17 @@ class RunFiles(RunHandle):
             raise UserErrorException("names and paths are lists; upload_file takes one file")
         if len(names) != len(paths):
             raise UserErrorException(f"{len(names)} names were given for {len(paths)} paths")
-        for name, path in zip(names, paths):
-            self.upload_file(name, path)
+        streams = [hasattr(path, "read") for path in paths]
+        self._store_many(
+            [
+                (_file_name(name), _source(name, path))
+                for name, path, stream in zip(names, paths, streams)
+                if not stream
+            ]
+        )
+        for name, path, stream in zip(names, paths, streams):
+            if stream:
+                self.upload_file(name, path)
 
     def upload_folder(self, name: str, path: Any, datastore_name: Optional[str] = None) -> None:
         """Keep every file below the folder ``path`` under ``name``.
@@ -68,8 +76,12 @@ class RunFiles(RunHandle):
         root = os.fspath(path)
         if not os.path.isdir(root):
             raise UserErrorException(f"there is no folder {str(root)!r} to upload as {name!r}")
-        for source, relative in walk(root):
-            self.upload_file(posixpath.join(os.fspath(name), relative), source)
+        self._store_many(
+            [
+                (_file_name(posixpath.join(os.fspath(name), relative)), source)
+                for source, relative in walk(root)
+            ]
+        )
 
     def get_file_names(self) -> List[str]:
         """The names of all files, logs among them.
@@ -77,10 +89,7 @@ class RunFiles(RunHandle):
         >>> run.get_file_names()
         ['outputs/model.pkl', 'user_logs/std_log.txt']
         """
-        names = {str(item["path"]) for item in self.list_files()}
-        if self._recorder is not None:
-            names.update(self._recorder.pending_files(self.id))
-        return sorted(names)
+        return [str(item["path"]) for item in self._records()]
 
     def list_files(self) -> List[Dict[str, Any]]:
         """Every file with ``path``, ``size``, ``digest`` and ``modified_at``."""
@@ -118,7 +127,8 @@ class RunFiles(RunHandle):
 
         >>> run.download_files(prefix="outputs/", output_directory="results")
         """
-        names = [name for name in self.get_file_names() if name.startswith(prefix or "")]
+        records = [item for item in self._records() if item["path"].startswith(prefix or "")]
+        names = [str(item["path"]) for item in records]
         root = os.fspath(output_directory) if output_directory is not None else os.curdir
         if output_paths is not None:
             if len(output_paths) != len(names):
@@ -126,13 +136,34 @@ class RunFiles(RunHandle):
                     f"{len(output_paths)} output_paths were given for {len(names)} files"
                 )
             targets = [os.path.join(root, os.fspath(path)) for path in output_paths]
-            for name, target in zip(names, targets):
-                self._fetch(name, target)
-            return
-        check_together(names)
-        for name in names:
-            shown = name if append_prefix else _without(name, prefix or "")
-            self._fetch(name, place_below(root, shown))
+        else:
+            check_together(names)
+            shown = [name if append_prefix else _without(name, prefix or "") for name in names]
+            targets = [place_below(root, name) for name in shown]
+        for _ in self.fetch_all(records, targets):
+            pass
+
+    def fetch_all(self, records: Sequence[Dict[str, Any]], targets: Sequence[str]) -> Iterator[int]:
+        """Fetch each of ``list_files()`` to its path; small ones travel together.
+
+        Yields, step by step, how many bytes have come with it.
+        """
+        pending = set(self._pending())
+        wanted = [
+            Wanted(str(each["path"]), int(each["size"]), str(each["digest"]), target)
+            for each, target in zip(records, targets)
+        ]
+        for folder in dict.fromkeys(os.path.dirname(target) for target in targets):
+            os.makedirs(folder or os.curdir, exist_ok=True)
+        small = [each for each in wanted if each.small and each.name not in pending]
+        for batch in batches(small):
+            fetch_batch(self._client, self._path, batch)
+            yield sum(each.size for each in batch)
+        together = set(small)
+        for each in wanted:
+            if each not in together:
+                self._fetch(each.name, each.target)
+                yield each.size
 
     def get_all_logs(self, destination: Any = None) -> List[str]:
         """Fetch all logs into a folder; their paths there.
@@ -148,6 +179,23 @@ class RunFiles(RunHandle):
                 paths.append(path)
         return paths
 
+    def _records(self) -> List[Dict[str, Any]]:
+        """What ``list_files`` tells, and what this process has uploaded and nobody yet sent."""
+        there = self.list_files()
+        names = {item["path"] for item in there}
+        more = [name for name in self._pending() if name not in names]
+        there += [{"path": name, "size": 0, "digest": ""} for name in more]
+        return sorted(there, key=lambda item: str(item["path"]))
+
+    def _pending(self) -> List[str]:
+        return self._recorder.pending_files(self.id) if self._recorder is not None else []
+
+    def _store_many(self, files: Iterable[Tuple[str, str]]) -> None:
+        if self._recorder is not None:
+            self._recorder.put_files(self.id, files)
+        else:
+            put_files(self._client, self.id, files)
+
     def _store(self, name: str, source: str) -> None:
         if self._recorder is not None:
             self._recorder.put_file(self.id, name, source)
@@ -157,48 +205,31 @@ class RunFiles(RunHandle):
     def _fetch(self, name: str, path: str) -> None:
         folder = os.path.dirname(os.path.abspath(path))
         os.makedirs(folder, exist_ok=True)
-        part = os.path.join(folder, f".wherry-{os.getpid()}-{time.monotonic_ns()}")
         try:
-            with open(part, "xb") as file:
-                if not self._copy_pending(name, file):
-                    download(self._client, f"{self._path}/files/{quote(name, safe='/')}", file)
-            os.replace(part, path)
+            if not self._copy_pending(name, path):
+                fetch(self._client, f"{self._path}/files/{quote(name, safe='/')}", path)
         except NotFoundError as error:
             names = ", ".join(self.get_file_names()[:5]) or "none"
             raise NotFoundError(
                 f"run {self.id} has no file {name!r}", hint=f"it has: {names}"
             ) from error
-        finally:
-            if os.path.exists(part):
-                os.unlink(part)
 
-    def _copy_pending(self, name: str, file: Any) -> bool:
+    def _copy_pending(self, name: str, path: str) -> bool:
         """Take a file that this process has just uploaded and the runner has not yet sent."""
         found = self._recorder.pending_file(self.id, name) if self._recorder is not None else None
         if found is None:
             return False
+        part = os.path.join(os.path.dirname(path), f".wherry-{os.getpid()}-{time.monotonic_ns()}")
         try:
             with open(found, "rb") as source:
-                _pour(source, file)
+                _save(source, part)
+            os.replace(part, path)
         except FileNotFoundError:  # it was sent a moment ago
             return False
+        finally:
+            if os.path.exists(part):
+                os.unlink(part)
         return True
-
-
-def download(client: Client, path: str, file: Any, tries: int = 5) -> None:
-    """Fetch into an open file; where the connection breaks, go on from there."""
-    for left in reversed(range(tries)):
-        try:
-            with client.open("GET", path, headers=_from(file.tell())) as response:
-                if response.status != 206:
-                    file.seek(0)
-                    file.truncate()
-                for chunk in response.chunks():
-                    file.write(chunk)
-                return
-        except ServerUnavailableError:
-            if not left:
-                raise
 
 
 def check_together(names: Sequence[str]) -> None:
@@ -222,15 +253,17 @@ def place_below(root: str, name: str) -> str:
     return path
 
 
-def _from(offset: int) -> Dict[str, str]:
-    return {"Range": f"bytes={offset}-"} if offset else {}
-
-
 def _file_name(name: Any) -> str:
     text = os.fspath(name)
     while text.startswith("./"):
         text = text[2:]
     return check_path(text)
+
+
+def _source(name: Any, path: Any) -> str:
+    if not os.path.isfile(os.fspath(path)):
+        raise UserErrorException(f"there is no file {str(path)!r} to upload as {name!r}")
+    return str(os.fspath(path))
 
 
 def _without(name: str, prefix: str) -> str:
@@ -240,12 +273,7 @@ def _without(name: str, prefix: str) -> str:
 
 def _save(stream: Any, path: str) -> None:
     with open(path, "wb") as file:
-        _pour(stream, file)
-
-
-def _pour(stream: Any, file: Any) -> None:
-    while True:
-        chunk = stream.read(_CHUNK)
-        if not chunk:
-            return
-        file.write(chunk.encode() if isinstance(chunk, str) else chunk)
+        for chunk in iter(lambda: stream.read(_CHUNK), None):
+            if not chunk:
+                return
+            file.write(chunk.encode() if isinstance(chunk, str) else chunk)

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ..core.errors import (
     NotFoundError,
@@ -22,7 +22,8 @@ from ..core.ids import new_uuid
 from ..runner.shipping import AwayError, RejectedError, Shipper
 from .client import Client, quote
 from .console import say
-from .recorder import Recorder, put_file, wait_until_stored
+from .recorder import Recorder, wait_until_stored
+from .sending import put_file, put_files
 from .spool import ENDING, Spool
 
 HEARTBEAT_S = 20.0
@@ -58,6 +59,9 @@ class ClientRecorder(Recorder):
 
     def put_file(self, run_id: str, name: str, source: str) -> None:
         put_file(self._client, run_id, name, source)
+
+    def put_files(self, run_id: str, files: Iterable[Tuple[str, str]]) -> None:
+        put_files(self._client, run_id, files)
 
     def flush(self, client: Client, timeout_s: float) -> None:
         if self.pid != os.getpid():  # a forked child: its parent ships

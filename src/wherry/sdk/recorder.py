@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from ..core.errors import ServerUnavailableError
 from .client import Client, quote
 from .connection import connect
+from .sending import put_file
 from .spool import Spool
-from .transport import CHUNK
 
 
 class Recorder:
@@ -23,6 +23,11 @@ class Recorder:
     def put_file(self, run_id: str, name: str, source: str) -> None:
         """Take a copy of the local file ``source`` as the run's file ``name``."""
         raise NotImplementedError
+
+    def put_files(self, run_id: str, files: Iterable[Tuple[str, str]]) -> None:
+        """The same for many, each given as name and source."""
+        for name, source in files:
+            self.put_file(run_id, name, source)
 
     def pending_files(self, run_id: str) -> List[str]:
         """The names of files that someone else is still to send."""
@@ -88,17 +93,6 @@ def scratch() -> Any:
     import tempfile  # slow to load, and most scripts only log numbers
 
     return tempfile.TemporaryDirectory(prefix="wherry-")
-
-
-def put_file(client: Client, run_id: str, name: str, source: str) -> None:
-    """Send a local file as the run's file ``name``."""
-
-    def content() -> Iterator[bytes]:
-        with open(source, "rb") as file:
-            yield from iter(lambda: file.read(CHUNK), b"")
-
-    # No length is announced: the file may grow while it is read.
-    client.put(f"/runs/{quote(run_id)}/files/{quote(name, safe='/')}", data=content)
 
 
 def wait_until_stored(

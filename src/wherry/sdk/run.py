@@ -33,7 +33,8 @@ from .client import quote
 from .console import say
 from .details import details, error_of
 from .environment import Environment, from_spec
-from .files import RunFiles, download
+from .fetching import download
+from .files import RunFiles
 from .handle import BUILD_LOG, EARLY, STD_LOG, TERMINAL
 from .interactive import ClientRecorder, begin, drive, release, why_failed
 from .labels import Labels

@@ -61,6 +61,16 @@ def find(connection: Connection, run_id: str, path: str) -> RunFile | None:
     return _record(row) if row else None
 
 
+def among(connection: Connection, run_id: str, paths: Sequence[str]) -> dict[str, RunFile]:
+    """Those of these names that there are."""
+    of_run = select(files).where(files.c.run_id == run_id)
+    return {
+        row.path: _record(row)
+        for batch in batches(paths)
+        for row in connection.execute(of_run.where(files.c.path.in_(batch)))
+    }
+
+
 def get(connection: Connection, run_id: str, path: str) -> RunFile:
     record = find(connection, run_id, path)
     if record is None:

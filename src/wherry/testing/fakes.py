@@ -140,6 +140,8 @@ class FakeServer:
         if names[0] == "runs" and names[2] == "files" and method == "PUT":
             self.files["/".join(names[3:])] = body
             return 200, {"path": "/".join(names[3:]), "size": len(body)}
+        if names[0] == "runs" and names[2] == "uploads":
+            return 200, {"size": 0}
         return 404, {"detail": f"there is no {'/'.join(names)}"}
 
 

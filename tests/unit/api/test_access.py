@@ -102,6 +102,7 @@ class World:
             "node": "n",
             "path": "outputs/a",
             "digest": "0" * 64,
+            "upload": "0" * 32,
             "stream": "s",
         }
         return method, f"{path.format(**named)}?offset=0&timeout_s=0&attempt={self.attempt}&name=m"

@@ -272,6 +272,30 @@ def test_files(api: TestClient, plane: Plane, snapshot: str) -> None:
     assert api.get(where, headers={"Range": "bytes=-3"}).content == b"789"
     assert api.get(where, headers={"Range": "bytes=20-"}).status_code == 416
     problem(api.get(f"runs/{run_id}/files/none"), 404)
+    digest = stored.json()["digest"]
+    assert api.get(where).headers["etag"] == f'"{digest}"'
+    for tag, status in ((digest, 206), ("0" * 64, 200)):
+        headers = {"Range": "bytes=2-4", "If-Range": f'"{tag}"'}
+        assert api.get(where, headers=headers).status_code == status
+    names = {"paths": ["outputs/é", "outputs/x"]}
+    both = api.post(f"runs/{run_id}/files/read", json=names, headers=token)
+    assert both.content == b"outputs/%C3%A9 0\noutputs/x 2\nhi"
+    problem(api.post(f"runs/{run_id}/files/read", json={"paths": ["outputs/x", "none"]}), 404)
+
+
+def test_an_upload_in_two_goes(api: TestClient, plane: Plane, snapshot: str) -> None:
+    run_id, _, token = started(api, plane, snapshot)
+    where, upload = f"runs/{run_id}/files/outputs/a", "0123456789abcdef"
+    gap = api.put(where, params={"upload": upload, "offset": 3}, content=b"x", headers=token)
+    assert problem(gap, 409)["fields"] == {"size": 0}
+    problem(api.put(where, params={"offset": 3}, content=b"x", headers=token), 400)
+    problem(api.put(where, params={"upload": "../x"}, content=b"x", headers=token), 400)
+    stored = api.put(where, params={"upload": upload, "offset": 0}, content=b"abc", headers=token)
+    assert stored.json()["size"] == 3
+    assert api.get(f"runs/{run_id}/uploads/{upload}", headers=token).json() == {"size": 3}
+    again = api.put(where, params={"upload": upload, "offset": 3}, content=b"", headers=token)
+    assert again.json()["digest"] == stored.json()["digest"]
+    assert api.get(f"runs/{run_id}/uploads/{'f' * 32}", headers=token).json() == {"size": 0}
 
 
 @pytest.mark.parametrize(

@@ -510,6 +510,21 @@ def _write_file(call: _Call) -> Any:
     return {"path": call.match[1], "size": len(call.body), "digest": ""}
 
 
+@route("POST", "/runs/([^/]+)/files/batch")
+def _write_files(call: _Call) -> Any:
+    stream, stored = io.BytesIO(call.body), 0
+    while header := stream.readline().split():
+        data = stream.read(int(header[1]))
+        call.fake.files.setdefault(call.run["id"], {})[unquote(header[0].decode())] = data
+        stored += 1
+    return {"stored": stored}
+
+
+@route("GET", "/runs/([^/]+)/uploads/(.+)")
+def _show_upload(call: _Call) -> Any:
+    return {"size": 0}
+
+
 @route("GET", "/runs/([^/]+)/logs/(.+)")
 def _read_log(call: _Call) -> Any:
     if call.run["type"] is None and call.run["id"] not in call.fake.logs:
