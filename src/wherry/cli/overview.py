@@ -30,6 +30,7 @@ SECTIONS = (
             ("compute", "compute:compute", "Make, attach and look at compute targets."),
             ("site", "site:site", "Name the places that clusters take their nodes from."),
             ("server", "server:server", "Start, stop and look at the server of this machine."),
+            ("mlflow", "mlflow:mlflow", "Print what MLflow's clients need to log in here."),
             ("config", "config:config", "Show and change settings."),
             ("completion", "completion:completion", "Print the completion script for a shell."),
         ),

@@ -1,4 +1,4 @@
-"""The only place of the client that reads the environment and the settings file."""
+"""The only place of the client that deals with the environment and reads the settings file."""
 
 from __future__ import annotations
 
@@ -82,6 +82,13 @@ def server_file() -> str:
 def variable(name: str) -> Optional[str]:
     """One of this process's own environment variables."""
     return os.environ.get(name)
+
+
+def give_to_mlflow(token: str) -> None:
+    """MLflow's client sends a name and a password instead, where both are set."""
+    os.environ["MLFLOW_TRACKING_TOKEN"] = token
+    for name in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"):
+        os.environ.pop(name, None)
 
 
 _OF_A_RUN = frozenset({"WHERRY_SERVER", "WHERRY_TOKEN", "WHERRY_RUN_ID", "WHERRY_RUN_TOKEN"})

@@ -15,7 +15,7 @@ from .experiment import Experiment
 from .late import Late
 from .restore import restore
 from .run import Run
-from .settings import load, run_context, server_file
+from .settings import give_to_mlflow, load, run_context, server_file
 from .submission import Registry, capture
 from .values import texts
 
@@ -368,8 +368,19 @@ class Workspace:
             "hbiWorkspace": False,
         }
 
-    def get_mlflow_tracking_uri(self) -> str:
-        """The address to give to ``mlflow.set_tracking_uri``."""
+    def get_mlflow_tracking_uri(self, _with_auth: bool = False) -> str:
+        """The address to give to ``mlflow.set_tracking_uri``; MLflow in this process, and in those
+        that it starts, has the token by then.
+
+        >>> mlflow.set_tracking_uri(ws.get_mlflow_tracking_uri())
+        """
+        give_to_mlflow(self._client.token)
+        return self.mlflow_tracking_uri
+
+    @property
+    def mlflow_tracking_uri(self) -> str:
+        """The address alone, as in Azure ML's v2; MLflow asks ``MLFLOW_TRACKING_TOKEN`` for the
+        token."""
         return f"{self._client.url}/mlflow/{quote(self.name)}"
 
     def get_portal_url(self) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -244,9 +245,22 @@ def test_details_and_forms(workspace: Workspace, fake: FakeServer) -> None:
         "systemDatastoresAuthMode"
     )
     assert sorted(details) == sorted(re.findall(r"\w+", azure))
-    assert workspace.get_mlflow_tracking_uri() == f"{fake.url}/mlflow/lab"
     assert "name='lab'" in repr(workspace)
     assert "<table" in workspace._repr_html_()
+
+
+def test_mlflow_is_told_where_it_is_and_given_the_token(
+    workspace: Workspace, fake: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "of another server")
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "me")  # MLflow would send that instead
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "secret")
+    assert workspace.mlflow_tracking_uri == f"{fake.url}/mlflow/lab"
+    assert os.environ["MLFLOW_TRACKING_TOKEN"] == "of another server"
+    assert workspace.get_mlflow_tracking_uri() == f"{fake.url}/mlflow/lab"
+    assert os.environ["MLFLOW_TRACKING_TOKEN"] == workspace._client.token
+    assert "MLFLOW_TRACKING_USERNAME" not in os.environ
+    assert "MLFLOW_TRACKING_PASSWORD" not in os.environ
 
 
 def test_a_snapshot_goes_there_and_back(workspace: Workspace, tmp_path: Path) -> None:
