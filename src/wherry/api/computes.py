@@ -34,9 +34,11 @@ def show_compute(workspace: str, compute: str, plane: PlaneDep) -> dict[str, Any
     response_class=PlainJSON,
     responses={200: {"description": "The target that is the same already."}},
 )
-def put_compute(workspace: str, compute: str, body: NewCompute, plane: PlaneDep) -> PlainJSON:
+def put_compute(
+    workspace: str, compute: str, body: NewCompute, plane: PlaneDep, caller: CallerDep
+) -> PlainJSON:
     """Create a cluster, or attach a machine."""
-    record, created = computes.put(plane, workspace, compute, body.model_dump())
+    record, created = computes.put(plane, workspace, compute, body.model_dump(), caller.name)
     return PlainJSON(record, status_code=201 if created else 200)
 
 

@@ -153,6 +153,7 @@ def _facts(record: Mapping[str, Any]) -> List[Tuple[str, str]]:
         ("description", str(record.get("description") or "")),
         ("tags", pairs(record.get("tags"))),
         ("created", show_time(record.get("created_at"))),
+        ("created by", str(record.get("created_by") or "")),
         ("notice", "; ".join(record.get("notices") or [])),
     ]
 

@@ -86,14 +86,14 @@ def missing(connection: Connection, workspace: Workspace, name: str) -> NotFound
 
 
 def put(
-    plane: Plane, workspace_name: str, name: str, fields: Mapping[str, Any]
+    plane: Plane, workspace_name: str, name: str, fields: Mapping[str, Any], who: str = ""
 ) -> tuple[dict[str, Any], bool]:
     """The target, and whether this call made it; what is there already must be the same."""
     check_compute_name(workspace_name, name)
     kind = kind_of(fields["type"], fields.get("kind"))
     config = parse_compute(fields["type"], kind, fields["config"])
     secrets = parse_secrets(fields.get("secrets"))
-    made = {**fields, "kind": kind, "config": config}
+    made = {**fields, "kind": kind, "config": config, "created_by": who[:255]}
     _check_site(plane, kind, config)
     try:
         with plane.write() as connection:
@@ -281,6 +281,7 @@ def _row(
         "description": made.get("description") or "",
         "provisioning_state": _first_state(made["kind"]),
         "provisioning_errors": [],
+        "created_by": made["created_by"],
         "created_at": now,
         "modified_at": now,
     }
@@ -295,6 +296,7 @@ def _anew(
         "kind": made["kind"],
         "config": made["config"],
         "secrets": sealed(plane, target, secrets),
+        "created_by": made["created_by"],
         "provisioning_state": _first_state(made["kind"]),
         "provisioning_errors": [],
         "modified_at": plane.now(),

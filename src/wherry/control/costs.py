@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from wherry.core.cost import Use, days
+from wherry.core.sessions import SESSION
 from wherry.core.targets import name_of
 from wherry.store import costs, nodes, workspaces
 
@@ -25,7 +26,8 @@ def attempt_ended(connection: Connection, run: Row[Any], attempt: Any, now: date
     started = {"tries": 0} if attempt.handle is not None else {}
     nodes.change(connection, node.id, {"idle_since": now, **started})
     use = Use(node.target, node.id, attempt.created_at.timestamp(), now.timestamp(), node.price)
-    costs.add(connection, run.workspace_id, node.target, run.id, _by_day(use))
+    whose = _whose(run.type, run.id)
+    costs.add(connection, run.workspace_id, node.target, whose, _by_day(use))
 
 
 def node_removed(connection: Connection, workspace_id: str, node: Row[Any], now: datetime) -> None:
@@ -35,12 +37,13 @@ def node_removed(connection: Connection, workspace_id: str, node: Row[Any], now:
 
 
 def every(plane: Plane, workspace_name: str, by: str) -> list[dict[str, Any]]:
-    """Up to this moment, with what goes on."""
+    """Up to this moment, with what goes on. What nobody submitted is shown on its target alone."""
     now = plane.now().timestamp()
     with plane.database.read() as connection:
         workspace = workspaces.get(connection, workspace_name)
         used = _sums(connection, workspace.id, by, now, of_runs=True)
         if by == "run":
+            used = {key: sums for key, sums in used.items() if key[1] != costs.OF_SESSIONS}
             return [_line(by, key, *sums) for key, sums in sorted(used.items())]
         found = _sums(connection, workspace.id, by, now, of_runs=False)
     return [
@@ -57,7 +60,7 @@ def _sums(
     for row in costs.sums(connection, workspace_id, by, of_runs=of_runs):
         found[tuple(row[:-2])] = [row.node_seconds, row.cost]
     for row in costs.present(connection, workspace_id, of_runs=of_runs):
-        run_id = row.run_id if of_runs else None
+        run_id = _whose(row.type, row.run_id) if of_runs else None
         use = Use(row.target, "", row.since.timestamp(), now, row.price, run_id)
         for day, seconds, cost in _by_day(use):
             key = {"run": (row.target, run_id or ""), "target": (row.target,)}
@@ -65,6 +68,10 @@ def _sums(
             sums[0] += seconds
             sums[1] += cost
     return found
+
+
+def _whose(type_of_run: str | None, run_id: str) -> str:
+    return costs.OF_SESSIONS if type_of_run == SESSION else run_id
 
 
 def _idle(seconds: float, used: list[float] | None) -> float:

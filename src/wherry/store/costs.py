@@ -7,10 +7,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, insert, select, update
 
-from .tables import attempts, computes, costs, nodes
+from .tables import attempts, computes, costs, nodes, runs
 
 WHOLE = ""
 """In the place of a run: what the nodes of the target took in all, at work or idle."""
+
+OF_SESSIONS = ".sessions"
+"""In the place of a run: what sessions of a compute instance used."""
 
 
 def add(
@@ -61,10 +64,12 @@ def present(connection: Connection, workspace_id: str, *, of_runs: bool) -> list
         select(
             attempts.c.target,
             attempts.c.run_id,
+            runs.c.type,
             attempts.c.created_at.label("since"),
             nodes.c.price,
         )
         .join(nodes, nodes.c.id == attempts.c.node_id)
+        .join(runs, runs.c.id == attempts.c.run_id)
         .join(computes, computes.c.target == attempts.c.target)
         .where(mine, attempts.c.ended_at.is_(None), attempts.c.released_at.is_(None))
     )

@@ -11,7 +11,7 @@ from wherry.core.version import VERSION
 
 from .database import Database
 
-HEAD = "0017"
+HEAD = "0018"
 _LOCK = 0x57686572
 
 

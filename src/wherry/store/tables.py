@@ -450,6 +450,7 @@ computes = Table(
     Column("description", Text, nullable=False, default=""),
     Column("provisioning_state", String(32), nullable=False),
     Column("provisioning_errors", JSON, nullable=False),
+    Column("created_by", String(255), nullable=False, server_default=""),
     Column("created_at", Timestamp, nullable=False),
     Column("modified_at", Timestamp, nullable=False),
     Column("stopped_at", Timestamp),

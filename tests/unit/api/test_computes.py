@@ -67,6 +67,14 @@ def test_the_same_again_is_the_same_and_another_is_refused(client: TestClient) -
     assert client.get(f"{COMPUTES}/cpu").json()["config"]["max_nodes"] == 4
 
 
+def test_who_made_one_is_kept(client: TestClient, plane: Plane) -> None:
+    body = {"type": "ComputeInstance", "config": {}}
+    made = client.put("/api/v1/workspaces/w/computes/nb", json=body).json()
+    assert made["created_by"] == "owner"
+    again = computes.put(plane, "w", "nb", body, "somebody else")[0]
+    assert again["created_by"] == "owner"
+
+
 def test_this_machine_is_among_them(client: TestClient) -> None:
     client.put(f"{COMPUTES}/cpu", json=CLUSTER)
     listed = client.get(COMPUTES).json()["items"]

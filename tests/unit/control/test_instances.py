@@ -16,7 +16,7 @@ from tests.unit.control.cluster_world import ClusterWorld, MemorySite
 from tests.unit.control.crashing import Crash, Fuse
 from tests.unit.control.test_reconciler import Clock, clock
 from wherry.api.app import create_app
-from wherry.control import computes, doors, environments, instance_tokens, runs, sessions
+from wherry.control import computes, costs, doors, environments, instance_tokens, runs, sessions
 from wherry.control.instances import Instance
 from wherry.control.reconciler import Reconciler
 from wherry.control.reports import report
@@ -157,6 +157,20 @@ def test_a_session_counts_neither_as_a_run_nor_as_work_of_the_node(world: Instan
     (node,) = record["nodes"]
     assert (node["state"], node["run_id"], record["active"]) == ("running", run_id, 1)
     assert record["free"]["cpu"] == 1
+
+
+def test_what_a_session_costs_is_on_its_instance_alone(world: InstanceWorld) -> None:
+    world.come_up()
+    run_id = world.submit(resources={"cpu": 1})
+    world.tick()
+    world.tick()
+    assert [each["run_id"] for each in costs.every(world.plane, "w", "run")] == [run_id]
+    world.act("stop")
+    world.backend.end(world.attempt(run_id).id, ExitRecord(exit_code=0))
+    world.rest()
+    assert [each["run_id"] for each in costs.every(world.plane, "w", "run")] == [run_id]
+    [whole] = costs.every(world.plane, "w", "target")
+    assert whole["target"] == "nb"
 
 
 def test_runs_share_the_node_with_the_session(world: InstanceWorld) -> None:
