@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 1.0
 _MANY = 100
+_NEWEST = 20
 
 Item = CompletionItem
 
@@ -138,6 +139,22 @@ def _sites(client: Client, session: Session) -> List[CompletionItem]:
     return [Item(each["name"]) for each in client.get("/sites", start=False)["items"]]
 
 
+def _metrics(client: Client, session: Session) -> List[CompletionItem]:
+    """Those of the newest runs."""
+    from ..sdk.client import quote
+
+    path = f"/workspaces/{quote(_workspace(client, session))}/runs"
+    runs = client.get(path, {"limit": _NEWEST, "include": "metrics"}, start=False)["items"]
+    names = dict.fromkeys(name for run in runs for name in run["metrics"])
+    return [Item(name) for name in names if " " not in name]
+
+
+def _orders(client: Client, session: Session) -> List[CompletionItem]:
+    fields = ("submitted_at", "started_at", "ended_at", "number", "status", "display_name")
+    names = [f"metrics.{item.value}" for item in _metrics(client, session)]
+    return [Item(f"{sign}{name}") for sign in ("", "-") for name in (*names, *fields)]
+
+
 _KINDS: Dict[str, Callable[[Client, Session], List[CompletionItem]]] = {
     "runs": _runs,
     "workspaces": _workspaces,
@@ -145,4 +162,6 @@ _KINDS: Dict[str, Callable[[Client, Session], List[CompletionItem]]] = {
     "environments": _environments,
     "targets": _targets,
     "sites": _sites,
+    "metrics": _metrics,
+    "orders": _orders,
 }

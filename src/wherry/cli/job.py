@@ -7,12 +7,15 @@ from typing import Any, Dict, List, Optional, Tuple
 import click
 
 from .command import Group, argument_for_run, completing, pass_session, whole_number_option
+from .compare import compare
 from .ending import Failure, Usage
 from .job_create import create
 from .job_diff import diff
 from .job_download import download
+from .job_export import export
+from .job_filters import columns_of, options_for_runs, wanted
 from .output import emit
-from .ps import STATUSES, newest
+from .ps import newest
 from .ps import show as show_list
 from .run_view import evidence, facts
 from .session import Session
@@ -23,11 +26,12 @@ from .session import Session
     examples=[
         "wherry job create -f job.yml --stream",
         "wherry job show 3f2a9c01",
+        "wherry job list --order-by 'metrics.auc desc'",
         "wherry job cancel 3f2a9c01",
     ],
 )
 def job() -> None:
-    """Create, list, show, cancel, download and delete runs.
+    """Create, find, compare, cancel, download and delete runs.
 
     A run may be named by its id, a beginning of it that no other run has, its last eight
     characters, or the name that it was given. A whole id is found in any workspace.
@@ -41,70 +45,36 @@ job.add_command(create)
     "list",
     examples=[
         "wherry job list",
+        "wherry job list --order-by 'metrics.auc desc' --limit 10",
+        "wherry job list --filter \"metrics.auc > 0.8 and tags.team = 'x'\"",
         "wherry job list --tag data=v2 --status Completed --limit 0",
         "wherry job list --archived --output json",
     ],
 )
+@options_for_runs
 @click.option(
-    "--experiment",
+    "--metric",
+    "metrics",
+    multiple=True,
     metavar="NAME",
-    shell_complete=completing("experiments"),
-    help="Only of this experiment.",
-)
-@click.option(
-    "--status",
-    "statuses",
-    multiple=True,
-    type=STATUSES,
-    metavar="STATUS",
-    help="Only with this status; may be repeated.",
-)
-@click.option(
-    "--target", metavar="NAME", shell_complete=completing("targets"), help="Only on this target."
-)
-@click.option(
-    "--tag",
-    "tags",
-    multiple=True,
-    metavar="KEY[=VALUE]",
-    help="Only with this tag; may be repeated.",
-)
-@click.option(
-    "--parent",
-    metavar="RUN_ID",
-    shell_complete=completing("runs"),
-    help="Only the children of this run.",
-)
-@click.option("--children", is_flag=True, help="Child runs, too.")
-@click.option("--archived", is_flag=True, help="The archived ones instead.")
-@click.option(
-    "--order-by",
-    default="-submitted_at",
-    show_default=True,
-    metavar="FIELD",
-    help="submitted_at, started_at, ended_at, number, status or display_name; with '-' in front, "
-    "the last first.",
+    shell_complete=completing("metrics"),
+    help="Show the last value of this metric; may be repeated.",
 )
 @whole_number_option("-n", "--limit", help="At most so many; 0 for all.  [default: 50]")
 @pass_session
-def list_(
-    session: Session, statuses: Tuple[str, ...], limit: Optional[int], **options: Any
-) -> None:
-    """List runs, filtered and in any order."""
-    parent = session.run(options["parent"]) if options["parent"] else None
-    filters = {
-        "experiment": options["experiment"],
-        "status": list(statuses),
-        "target": options["target"],
-        "tags": list(options["tags"]),
-        "parent_id": parent.id if parent else None,
-        "include_children": options["children"],
-        "archived": "archived" if options["archived"] else "active",
-        "order_by": options["order_by"],
-    }
-    workspace = parent.experiment.workspace if parent else session.workspace
-    runs, more = newest(session, workspace, 50 if limit is None else limit, filters)
-    show_list(session, runs, untold=more and limit is None)
+def list_(session: Session, metrics: Tuple[str, ...], limit: Optional[int], **options: Any) -> None:
+    """List runs, filtered and in any order.
+
+    Metrics, parameters and tags that the filter or the order speaks of are shown.
+    """
+    asked = wanted(session, options)
+    names = [*asked.names, *[("metrics", name) for name in metrics]]
+    filters = dict(asked.filters)
+    if any(kind == "metrics" for kind, _ in names):
+        filters["include"] = ["metrics"]
+    runs, more = newest(session, asked.workspace, 50 if limit is None else limit, filters)
+    columns = columns_of(list(dict.fromkeys(names)))
+    show_list(session, runs, untold=more and limit is None, logged=columns)
 
 
 @job.command(
@@ -210,8 +180,8 @@ def delete(session: Session, run_ids: Tuple[str, ...], yes: bool) -> None:
         session.say(f"run {run.id} deleted")
 
 
-job.add_command(download)
-job.add_command(diff)
+for _command in (download, diff, compare, export):
+    job.add_command(_command)
 
 
 def confirm(question: str, yes: bool) -> None:

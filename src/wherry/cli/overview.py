@@ -13,14 +13,19 @@ SECTIONS = (
             ("run", "run:run", "Run a script or a command on a target and watch it."),
             ("ps", "ps:ps", "List the newest runs: what they wait for, how they ended."),
             ("logs", "logs:logs", "Show what a run has printed."),
-            ("compare", "compare:compare", "Put two runs side by side."),
+            ("compare", "compare:compare", "Put runs side by side."),
             ("open", "open:open_page", "Show a run in the browser."),
         ),
     ),
     (
         "Manage",
         (
-            ("job", "job:job", "Create, list, show, cancel, download and delete runs."),
+            ("job", "job:job", "Create, find, compare, cancel, download and delete runs."),
+            (
+                "experiment",
+                "experiment:experiment",
+                "List, label, archive and delete experiments.",
+            ),
             (
                 "environment",
                 "environment:environment",

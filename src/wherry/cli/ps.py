@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 import click
 
@@ -13,6 +13,7 @@ from .options import OneOf
 from .output import emit
 from .run_view import list_columns, worth_showing
 from .session import Session
+from .table import Column
 
 if TYPE_CHECKING:
     from ..sdk.workspace import Workspace
@@ -86,9 +87,20 @@ def newest(
             return found, bool(cursor)
 
 
-def show(session: Session, runs: List[Any], *, untold: bool, archived: bool = False) -> None:
-    """``untold``: there are more, and nobody asked for just so many."""
+def show(
+    session: Session,
+    runs: List[Any],
+    *,
+    untold: bool,
+    archived: bool = False,
+    logged: Sequence[Column] = (),
+) -> None:
+    """``untold``: there are more, and nobody asked for just so many. ``logged`` are columns of what
+    was asked for by name.
+    """
     columns = list_columns(archived=archived, exact=session.output != "table")
+    place = [column.title for column in columns].index("SUBMITTED")
+    columns[place:place] = logged
     if session.output == "table" and session.query is None:
         if not runs:
             _tell_of_none(session)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.unit.cli.conftest import Runs, Wherry
 from wherry.cli import browser
 from wherry.cli import ps as pages
-from wherry.cli.compare import beside, parameters
 from wherry.cli.logs import _last_lines
 from wherry.cli.metrics import difference, flat, number, short, summary
 from wherry.cli.run_view import interpreter_of
@@ -329,43 +327,6 @@ def test_diff_with_a_folder(wherry: Wherry, runs: Runs, tmp_path: Path) -> None:
     assert shown.endswith("@@ -1 +1 @@\n-a\n+b\n")
 
 
-def test_compare(wherry: Wherry, runs: Runs) -> None:
-    first = runs.queued({"train.py": b"a"}, arguments=["--lr", "0.1"], display_name="one")["id"]
-    second = runs.queued({"train.py": b"b"}, arguments=["--lr", "0.2", "--fast"])["id"]
-    for run_id, value in ((first, 0.5), (second, 0.75)):
-        runs.log(run_id, json.dumps({"t": 1, "k": "scalar", "n": "accuracy", "v": value}))
-    shown = wherry("compare", first, second).out
-    lines = [" ".join(line.split()) for line in shown.splitlines()]
-    assert f"RUN one {second[-8:]}" in lines
-    assert "--lr 0.1 0.2 ".strip() in lines
-    assert "--fast yes" in lines
-    assert "accuracy 0.5 0.75 +0.25" in lines
-    assert "changed train.py" in lines
-    data = json.loads(wherry("compare", first, second, "-o", "json").out)
-    assert data["metrics"] == {"accuracy": [0.5, 0.75]}
-    assert data["parameters"] == {"--lr": ["0.1", "0.2"], "--fast": [None, "yes"]}
-    assert data["files"]["changed"] == ["train.py"]
-    assert [record["id"] for record in data["runs"]] == [first, second]
-    same = wherry("compare", first, first).out
-    assert "files: the same" in same
-
-
-def test_parameters_of_a_command_line() -> None:
-    def of(*arguments: str) -> dict[str, Any]:
-        return parameters({"spec": {"arguments": list(arguments)}})
-
-    assert of("--lr", "0.1", "data.csv", "--k=v", "-n", "-3", "--fast", "--x") == {
-        "--lr": "0.1",
-        "argument 1": "data.csv",
-        "--k": "v",
-        "-n": "-3",
-        "--fast": "yes",
-        "--x": "yes",
-    }
-    assert parameters({"spec": None}) == {}
-    assert beside({"a": 1}, {"b": 2}) == {"a": [1, None], "b": [None, 2]}
-
-
 def test_metrics_in_a_line() -> None:
     assert [number(value) for value in (1, 0.123456789, True, "x", float("nan"))] == [
         "1",
@@ -388,18 +349,6 @@ def test_metrics_in_a_line() -> None:
     odd = [(float("nan"), float("nan")), (True, False), (10**400, 10**401), (1.0, float("inf"))]
     assert [difference(*pair) for pair in odd] == ["", "", "", ""]
     assert (number(10**400), number(-(2**40))) == ("1.00000e+400", str(-(2**40)))
-
-
-def test_of_a_picture_the_file_is_shown(wherry: Wherry, runs: Runs) -> None:
-    ids = [runs.queued()["id"] for _ in range(2)]
-    for run_id in ids:
-        address = f"aml://artifactId/ExperimentRun/dcid.{run_id}/roc_1794738342.png"
-        runs.log(run_id, json.dumps({"t": 1, "k": "image", "n": "roc", "v": address}))
-    shown = wherry("compare", *ids).out + wherry("job", "show", ids[0]).out
-    assert "aml:" not in shown
-    assert "roc     roc_1794738342.png  roc_1794738342.png" in shown
-    data = json.loads(wherry("compare", *ids, "-o", "json").out)
-    assert data["metrics"]["roc"][0].startswith("aml://")
 
 
 def test_the_last_lines_of_a_text() -> None:
