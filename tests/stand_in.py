@@ -165,9 +165,10 @@ def _websocket(connection: socket.socket, stream: object, asked: Asked) -> None:
     accept = base64.b64encode(hashlib.sha1(key + _MAGIC).digest()).decode()
     chosen = (asked.header("sec-websocket-protocol") or "").split(",")[0]
     more = f"Sec-WebSocket-Protocol: {chosen}\r\n" if chosen else ""
+    greeting = "" if asked.target.endswith("quiet") else "hello"
     connection.sendall(
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        f"Sec-WebSocket-Accept: {accept}\r\n{more}\r\nhello".encode()
+        f"Sec-WebSocket-Accept: {accept}\r\n{more}\r\n{greeting}".encode()
     )
     if asked.target.endswith("deaf"):
         return

@@ -132,6 +132,13 @@ class Connection(HttpToolsProtocol):
         self.transport.write(head)
         return self._raw
 
+    def shutdown(self) -> None:
+        """The server stops."""
+        if self._raw is not None:
+            self._raw.leave()
+        else:
+            super().shutdown()
+
     def check(self) -> None:
         """One second has passed."""
         awaited, progress = self._state()

@@ -1,4 +1,4 @@
-"""A client's connection after it has changed protocols: bytes both ways, and nothing else."""
+"""A client's connection after it became a websocket: bytes both ways, and a word at the end."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 import socket
 
 from uvicorn.protocols.http.flow_control import FlowControl
+
+from .websocket_edges import GOING_AWAY, Edges
 
 _PIECE = 1 << 18
 _PROBE_AFTER_S = 60
@@ -17,6 +19,7 @@ class Raw:
         self._flow = flow
         self._arrived = asyncio.StreamReader(limit=_PIECE)
         self._arrived.set_transport(transport)
+        self._said = Edges()
         _notice_the_dead(transport.get_extra_info("socket"))
 
     def feed(self, data: bytes) -> None:
@@ -32,12 +35,19 @@ class Raw:
     async def send(self, data: bytes) -> None:
         if self._transport.is_closing():
             raise BrokenPipeError("the client is gone")
+        self._said.feed(data)
         self._transport.write(data)
         if self._flow.write_paused:
             await self._flow.drain()
 
     def close(self) -> None:
         """When all was sent."""
+        self._transport.close()
+
+    def leave(self) -> None:
+        """The server stops, and says so where it does not interrupt anything."""
+        if self._said.between and not self._transport.is_closing():
+            self._transport.write(GOING_AWAY)
         self._transport.close()
 
 
