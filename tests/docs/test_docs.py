@@ -74,7 +74,7 @@ wherry = 1
         ("cancel RUN", "no command 'cancel'"),
         ("job cancle RUN", "no command 'cancle'"),
         ("ps --limits 5", "no such option"),
-        ("compare RUN OTHER THIRD", "too many arguments: THIRD"),
+        ("job diff RUN OTHER THIRD", "too many arguments: THIRD"),
         ("run --tag", "requires an argument"),
         ("run train.py -- --anything", ""),
         ("-w churn ps", ""),
