@@ -8,14 +8,18 @@ from pathlib import Path
 import pytest
 
 from tests import sshd
-from tests.homes import wait_until
+from tests.containers.test_machines import left, log_of, machine, put_site, ran
+from tests.homes import Home, wait_until
 from tests.podman import BASE, Podman
 from tests.sshd import Sshd
+from wherry import Workspace
+from wherry.cli.app import run as wherry
 from wherry.core.compute_configs import ContainersConfig
 from wherry.core.errors import TargetUnavailableError
 from wherry.drivers.agent_driver import AgentDriver
 from wherry.drivers.engine_ways import Ways
 from wherry.drivers.site_container import ContainerSite
+from wherry.drivers.site_machines import ContainerMachines
 
 pytestmark = pytest.mark.containers
 
@@ -50,18 +54,59 @@ def test_nodes_are_made_on_the_engine_of_another_machine(
 ) -> None:
     far = site(podman, tmp_path, f"ssh://far{podman.socket}")
     size = far.sizes()[0]
-    machine = far.make("n1", size)
+    node = far.make("n1", size)
     assert "wherry-node-n1" in podman("ps", "--format", "{{.Names}}")
-    driver = far.driver("n1", machine)
+    driver = far.driver("n1", node)
     assert isinstance(driver, AgentDriver)
-    assert driver.check().nodes[0].resources == machine.resources
-    assert gate.logins() == 1
-    gate.drop()
-    wait_until(lambda: _machines(far) == {"n1"})  # by another connection, to the same container
-    wait_until(lambda: gate.logins() == 2)
+    assert driver.check().nodes[0].resources == node.resources
+    for logins in range(1, 11):  # whatever moment of a request a drop hits
+        assert gate.logins() == logins
+        gate.drop()
+        wait_until(lambda: _machines(far) == {"n1"})  # by another connection
+        wait_until(lambda n=logins: gate.logins() == n + 1)  # type: ignore[misc]
     driver.close()
     far.remove("n1")
     assert far.machines() == {}
+
+
+def test_a_machine_there_is_reached_through_that_host(
+    gate: Sshd, podman: Podman, tmp_path: Path
+) -> None:
+    far = site(podman, tmp_path, f"ssh://far{podman.socket}")
+    makes = ContainerMachines(far, owner="o1", secret=b"secret")
+    made = makes.make("n1", makes.sizes()[0], "h1")
+    assert made.config["jump"] == "far"
+    before = gate.logins()
+    driver = makes.driver("n1", made)
+    assert isinstance(driver, AgentDriver)
+    assert driver.check().nodes[0].resources == made.resources
+    assert gate.logins() == before + 1  # on the way to the machine
+    driver.close()
+    podman("kill", "wherry-node-n1")
+    stopped = makes.driver("n1", made)
+    assert isinstance(stopped, AgentDriver)
+    with pytest.raises(TargetUnavailableError, match="machine wherry-node-n1 has stopped"):
+        stopped.check()
+    stopped.close()
+    assert makes.make("n1", makes.sizes()[0], "h1").config["host_key"] == made.config["host_key"]
+    makes.remove("n1")
+    makes.forget("h1")
+    assert makes.machines() == {}
+
+
+def test_such_a_machine_is_made_used_and_deleted_by_a_server(
+    gate: Sshd, home: Home, podman: Podman, capfd: pytest.CaptureFixture[str]
+) -> None:
+    put_site(podman, engine=f"ssh://far{podman.socket}")
+    workspace = Workspace.create("w", exist_ok=True)
+    made = machine(workspace)
+    made.wait_for_completion()
+    assert "note" in log_of(home, ran(home, "print('note')\n"))
+    assert wherry(["compute", "connect-ssh", "mydsvm", "-w", "w", "--print", "--", "id"]) == 0
+    assert " -J far " in capfd.readouterr().out
+    made.delete()
+    made.wait_for_completion(is_delete_operation=True)
+    assert left(podman) == ([], [])
 
 
 def _machines(far: ContainerSite) -> set[str]:

@@ -8,12 +8,12 @@ import os
 import shutil
 import tempfile
 import threading
-from contextlib import suppress
 from urllib.parse import urlsplit
 
 from wherry.core.errors import TargetUnavailableError
 
 from . import agent_lines, ssh_connection
+from .forwarding import Forwarding
 from .places import CONNECT_S
 from .ssh_host import Host
 
@@ -31,7 +31,7 @@ class Ways:
 
     def __init__(self) -> None:
         self._folder = ""
-        self._open: dict[str, ssh_connection.Opened] = {}
+        self._open: dict[str, Forwarding] = {}
         self._opening = threading.Lock()
 
     def to(self, address: str) -> str:
@@ -41,10 +41,9 @@ class Ways:
         """
         with self._opening:
             path = self._path(address)
-            known = self._open.get(address)
-            if known is None or known.connection.is_closed():
-                work = _forwarded(address, path)
-                self._open[address] = agent_lines.lines.loop.run(work, _OPEN_S)
+            way = self._open.setdefault(path, Forwarding(path))
+            if way.lost:
+                agent_lines.lines.loop.run(_lead(way, address), _OPEN_S)
         return f"unix://{path}"
 
     def _path(self, address: str) -> str:
@@ -56,19 +55,16 @@ class Ways:
         return f"{self._folder}/{name}"
 
 
-async def _forwarded(address: str, path: str) -> ssh_connection.Opened:
+async def _lead(way: Forwarding, address: str) -> None:
     where = urlsplit(address)
     host = Host.of({"address": where.hostname, "port": where.port, "user": where.username}, {})
     opened = await ssh_connection.connect(host)
     try:
         there = where.path if where.path not in ("", "/") else await _found(opened, host)
-        with suppress(FileNotFoundError):
-            os.unlink(path)
-        await opened.connection.forward_local_path(path, there)
+        await way.lead(opened.connection, there)
     except BaseException:
         await opened.close()
         raise
-    return opened
 
 
 async def _found(opened: ssh_connection.Opened, host: Host) -> str:

@@ -37,7 +37,7 @@ _RIGHTS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
 _NOT_THERE, _IN_USE = 404, 409
 _MOST_PROCESSES = 4096
 _CACHE = "/var/cache/wherry"
-_OVER_SSH = "ssh"
+OVER_SSH = "ssh"
 _HOME = "/home/wherry"
 
 
@@ -77,8 +77,8 @@ class ContainerSite:
 
     def engine(self) -> Engine:
         address = self.address
-        if urlsplit(address).scheme == _OVER_SSH:
-            address = registry.ways(_OVER_SSH).to(address)
+        if urlsplit(address).scheme == OVER_SSH:
+            address = registry.ways(OVER_SSH).to(address)
         variables = {"DOCKER_HOST": address} if address else os.environ
         return find(variables, f"site {self.name!r}")
 

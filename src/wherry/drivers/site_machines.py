@@ -9,6 +9,7 @@ import tarfile
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,6 +29,7 @@ from .machine_connection import MachinePlace
 from .machine_keys import MachineKeys
 from .site_container import (
     HOME,
+    OVER_SSH,
     ContainerSite,
     log,
     machine_of,
@@ -52,7 +54,7 @@ _KEPT = 200
 _LONGEST = 100
 _IMAGE = "wherry-machine"
 # What a machine whose sshd is on its way says.
-_SOON = ("port_closed", "not_ssh", "slow", "lost", "ssh", "network", "port_filtered")
+_SOON = ("port_closed", "not_ssh", "slow", "lost", "ssh", "network", "port_filtered", "jump")
 
 
 class ContainerMachines:
@@ -245,7 +247,7 @@ class ContainerMachines:
 
     def _free_port(self) -> int:
         """One that nobody has just now; of another host's ports nothing is known."""
-        if urlsplit(self._site.engine().address).scheme != "unix":
+        if urlsplit(self._site.address).scheme not in ("", "unix"):
             return random.randint(20_000, 32_000)  # noqa: S311
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -277,20 +279,34 @@ class ContainerMachines:
             "host_key": self._keys.host.public,
             "container": made.config["container"],
             "home": _AT,
+            "jump": self._jump(),
         }
         return Machine(made.name, made.resources, made.gpus, config)
 
     def _host(self, config: Mapping[str, Any]) -> Host:
-        return Host.of(config, {"private_key": self._keys.login.private})
+        known = Host.of(config, {"private_key": self._keys.login.private})
+        return replace(known, own_jumps=True)
+
+    def _jump(self) -> str:
+        """The engine's host where that is another machine, reached as the engine is."""
+        where = urlsplit(self._site.address)
+        if where.scheme != OVER_SSH:
+            return ""
+        user = f"{where.username}@" if where.username else ""
+        port = f":{where.port}" if where.port else ""
+        name = where.hostname or ""
+        return f"{user}{f'[{name}]' if ':' in name else name}{port}"
 
     def _check_way(self, engine: Engine) -> None:
         """Machines listen on the loopback address of their engine's host, and nowhere else."""
         where = urlsplit(self._site.address or engine.address)
-        if where.scheme != "unix" and where.hostname not in ("127.0.0.1", "localhost", "::1"):
+        known = where.scheme in ("unix", OVER_SSH)
+        if not known and where.hostname not in ("127.0.0.1", "localhost", "::1"):
             raise TargetUnavailableError(
                 f"{self._called} has its engine at {where.geturl()}: machines there listen on "
                 "that host's own loopback address, to which there is no way from here",
-                hint="attach that host over SSH, or make a site of the engine of this machine",
+                hint=f"name the engine by ssh://user@{where.hostname} instead, and machines are "
+                "reached through that host",
             )
         if self._site.config.network == _NONE:
             raise TargetUnavailableError(

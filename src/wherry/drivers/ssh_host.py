@@ -20,7 +20,8 @@ class Host:
     of the SSH agent and of ``~/.ssh`` are tried. ``host_key`` is the one that the machine must have
     (``ssh-ed25519 AAAA...``); without it, one that ``~/.ssh/known_hosts`` does not contradict is
     taken. ``jump`` is ``user@host:port`` of a machine on the way, or several with commas, reached
-    with the same credentials; ``jump_host_keys`` are theirs. ``python`` is the interpreter there.
+    with the same credentials, or those of this user if ``own_jumps``; ``jump_host_keys`` are
+    theirs. ``python`` is the interpreter there.
     """
 
     address: str
@@ -33,6 +34,7 @@ class Host:
     jump: str = ""
     jump_host_keys: tuple[str, ...] = ()
     python: str = ""
+    own_jumps: bool = False
 
     @classmethod
     def of(cls, config: Mapping[str, Any], secrets: Mapping[str, Any]) -> Host:
@@ -73,8 +75,12 @@ class Host:
         address, colon, port = place.rpartition(":")
         if not colon or port.endswith("]"):
             address, port = place, ""
+        own = self.own_jumps
         return replace(
             self,
+            password="" if own else self.password,
+            private_key="" if own else self.private_key,
+            passphrase="" if own else self.passphrase,
             address=address.strip("[]"),
             port=_port(port),
             user=user,
