@@ -6,7 +6,21 @@ from functools import lru_cache
 
 from wherry.drivers import packing
 
-_PARTS = ("builds", "cli", "compute", "containers", "core", "runner", "sdk", "session")
+_PARTS = (
+    *("builds", "cli", "compute", "containers", "core", "mlflow_store", "runner", "sdk"),
+    "session",
+)
+# Where MLflow looks for stores that others bring: on the Python path.
+_PLUGIN = {
+    "wherry_mlflow-0.dist-info/METADATA": (
+        b"Metadata-Version: 2.1\nName: wherry-mlflow\nVersion: 0\n"
+    ),
+    "wherry_mlflow-0.dist-info/entry_points.txt": (
+        b"[mlflow.tracking_store]\n"
+        b"http = wherry.mlflow_store:build\n"
+        b"https = wherry.mlflow_store:build\n"
+    ),
+}
 
 
 def files() -> dict[str, bytes]:
@@ -37,7 +51,7 @@ def content_hash() -> str:
 
 @lru_cache(maxsize=1)
 def _sources() -> dict[str, bytes]:
-    return packing.sources(_PARTS)
+    return {**packing.sources(_PARTS), **_PLUGIN}
 
 
 @lru_cache(maxsize=1)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Connection
 
 from wherry.core.lifecycle import Decision, Reason, Status
 from wherry.store import runs
@@ -31,3 +34,10 @@ def forget_silent(plane: Plane) -> None:
             if row.heartbeat_at != run.heartbeat_at or row.version != run.version:
                 continue
             finish(plane, connection, row, Decision(status, Reason.CLIENT_LOST if lost else None))
+
+
+def heard(plane: Plane, connection: Connection, run: Any) -> None:
+    """Somebody who drives a run, or runs beside it, is there."""
+    runs.update_fields(connection, run, {"heartbeat_at": plane.now()})
+    if run.target is None and run.status == Status.NOT_RESPONDING.value:
+        finish(plane, connection, run, Decision(Status.RUNNING))

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
 from sqlalchemy import Connection
 
 from wherry.core.errors import ConflictError, UserErrorException
-from wherry.core.lifecycle import Decision, Stage, Status
-from wherry.core.metrics import TAG, Logged, parse_lines
+from wherry.core.lifecycle import Stage, Status
+from wherry.core.metrics import PARAM, TAG, Logged, parse_lines
 from wherry.core.targets import name_of
 from wherry.core.text import clean
 from wherry.store import attempts, families, metrics, run_labels, runs, streams
 
-from . import run_logs
+from . import run_logs, tracked_runs
+from .clients import heard
 from .exits import exit_record
 from .plane import Plane
-from .settle import finish, settle
+from .settle import settle
 
 _MAX_NAME_BYTES = 2000
 
@@ -95,12 +97,6 @@ def heartbeat(plane: Plane, run_id: str) -> None:
         heard(plane, connection, run)
 
 
-def heard(plane: Plane, connection: Connection, run: Any) -> None:
-    runs.update_fields(connection, run, {"heartbeat_at": plane.now()})
-    if run.target is None and run.status == Status.NOT_RESPONDING.value:
-        finish(plane, connection, run, Decision(Status.RUNNING))
-
-
 def _changes(fields: Mapping[str, Any]) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     if fields.get("stage") is not None:
@@ -122,9 +118,16 @@ def _by_run(run_id: str, entries: Iterable[Logged]) -> Iterable[tuple[str, Itera
 
 def _store(connection: Connection, run_id: str, entries: list[Logged]) -> None:
     run = runs.get(connection, run_id)
-    tags = {entry.name[:255]: str(entry.value) for entry in entries if entry.kind == TAG}
-    run_labels.change(connection, run, run_labels.TAG, tags)
-    metrics.append(connection, run, [_named(entry) for entry in entries if entry.kind != TAG])
+    labels = [entry for entry in entries if entry.kind in (TAG, PARAM)]
+    tags = {entry.name[:255]: str(entry.value) for entry in labels if entry.kind == TAG}
+    tracked_runs.set_tags(connection, run, tags)
+    for entry in labels:
+        if entry.kind == PARAM:  # one that has another value already keeps it, as in MLflow
+            with suppress(ConflictError):
+                params = {entry.name[:255]: clean(str(entry.value))}
+                run_labels.change(connection, run, run_labels.PARAM, params)
+    points = [_named(entry) for entry in entries if entry.kind not in (TAG, PARAM)]
+    metrics.append(connection, run, points)
 
 
 def _named(entry: Logged) -> Logged:

@@ -17,8 +17,8 @@ from wherry.core.records import Workspace
 from wherry.core.text import clean
 from wherry.store import metrics, run_labels, runs, workspaces
 
+from .clients import heard
 from .plane import Plane
-from .reports import heard
 from .settle import finish
 from .submit import root_of
 
@@ -114,11 +114,21 @@ def log(
     with plane.write() as connection:
         row = _active(connection, run_id)
         _set_params(connection, row, _labels(params))
-        _set_tags(connection, row, tags)
+        set_tags(connection, row, tags)
         if points:
             metrics.append(connection, row, [_named(point) for point in points], once=True)
         heard(plane, connection, row)
     plane.changed(run_id)
+
+
+def set_tags(connection: Connection, row: Any, tags: Mapping[str, str]) -> None:
+    """Some of MLflow's have a column of their own."""
+    left = dict(tags)
+    columns = {NAME: "display_name", NOTE: "description"}
+    changes = {columns[key]: clean(left.pop(key)) for key in columns if key in left}
+    if changes:
+        runs.update_fields(connection, row, changes)
+    run_labels.change(connection, row, run_labels.TAG, _labels(left))
 
 
 def remove_tag(plane: Plane, run_id: str, key: str) -> None:
@@ -178,16 +188,6 @@ def _set_params(connection: Connection, row: Any, params: Mapping[str, str]) -> 
         raise UserErrorException(
             f"Changing param values is not allowed. {error.message}", hint=error.hint
         ) from None
-
-
-def _set_tags(connection: Connection, row: Any, tags: Mapping[str, str]) -> None:
-    """Some of MLflow's have a column of their own."""
-    left = dict(tags)
-    columns = {NAME: "display_name", NOTE: "description"}
-    changes = {columns[key]: clean(left.pop(key)) for key in columns if key in left}
-    if changes:
-        runs.update_fields(connection, row, changes)
-    run_labels.change(connection, row, run_labels.TAG, _labels(left))
 
 
 def _labels(given: Mapping[str, str]) -> dict[str, str]:

@@ -8,8 +8,9 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 from .text import clean
 
-SCALAR, LIST, ROW, TABLE, IMAGE, TAG = "scalar", "list", "row", "table", "image", "tag"
-KINDS = frozenset({SCALAR, LIST, ROW, TABLE, IMAGE, TAG})
+SCALAR, LIST, ROW, TABLE, IMAGE = "scalar", "list", "row", "table", "image"
+TAG, PARAM = "tag", "param"
+KINDS = frozenset({SCALAR, LIST, ROW, TABLE, IMAGE, TAG, PARAM})
 MAX_NAME = 1000
 
 Point = Mapping[str, Any]

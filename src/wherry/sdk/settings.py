@@ -20,6 +20,7 @@ class RunContext(NamedTuple):
     spool: str
     workspace: str
     experiment: str
+    mlflow: str = ""
 
 
 def load(env: Optional[Mapping[str, str]] = None, **flags: Any) -> Settings:
@@ -61,6 +62,7 @@ def run_context(env: Optional[Mapping[str, str]] = None) -> Optional[RunContext]
         spool=env.get("WHERRY_SPOOL", ""),
         workspace=env.get("WHERRY_WORKSPACE") or env.get("AZUREML_ARM_WORKSPACE_NAME", ""),
         experiment=env.get("WHERRY_EXPERIMENT") or env.get("AZUREML_ARM_PROJECT_NAME", ""),
+        mlflow=env.get("MLFLOW_TRACKING_URI", ""),
     )
 
 

@@ -40,9 +40,16 @@ class Spool:
         self._held_bytes = 0
 
     def append(
-        self, kind: str, name: str, value: Any, step: Optional[int] = None, run_id: str = ""
+        self,
+        kind: str,
+        name: str,
+        value: Any,
+        step: Optional[int] = None,
+        run_id: str = "",
+        at: Optional[float] = None,
     ) -> None:
-        entry: Dict[str, Any] = {"t": time.time(), "k": kind, "n": name, "v": value}
+        moment = time.time() if at is None else at
+        entry: Dict[str, Any] = {"t": moment, "k": kind, "n": name, "v": value}
         if step is not None:
             entry["s"] = step
         if run_id:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -203,3 +204,22 @@ def test_who_may_come_in(api: TestClient, run_id: str) -> None:
         assert reply.status_code == status
     assert api.get(f"{ROOT}/other/api/2.0/mlflow/runs/get").status_code == 404
     assert api.get(f"{ROOT}/w/health").text == "OK"
+
+
+def test_what_a_script_spools_is_logged_as_mlflow_would(
+    api: TestClient, plane: Plane, snapshot: str
+) -> None:
+    own, _, token = started(api, plane, snapshot)
+    lines = [
+        {"t": 1.0, "k": "param", "n": "lr", "v": "0.1"},
+        {"t": 1.0, "k": "param", "n": "lr", "v": "0.2"},
+        {"t": 1.0, "k": "tag", "n": "mlflow.runName", "v": "best"},
+        {"t": 1.5, "k": "scalar", "n": "loss", "v": 0.5, "s": 3},
+    ]
+    data = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    reply = api.post(f"runs/{own}/spool/m", params={"offset": 0}, content=data, headers=token)
+    assert reply.status_code == 200
+    run = shown(api, own)
+    assert run["info"]["run_name"] == "best"
+    assert run["data"]["params"] == [{"key": "lr", "value": "0.1"}]
+    assert run["data"]["metrics"] == [{"key": "loss", "value": 0.5, "timestamp": 1500, "step": 3}]

@@ -533,7 +533,8 @@ open("outputs/x", "w").write("x")
     assert server.log == b"before\n" + numbers
     assert server.streams == {"metrics.9": bytearray(numbers)}
     assert server.files["outputs/x"] == b"x"
-    assert b"the server answers again" in server.files["system_logs/runner.log"]
+    assert b"does not answer" in server.files["system_logs/runner.log"]
+    assert "the server answers again" in attempt.told
     assert server.exits == [record]
 
 
