@@ -81,6 +81,12 @@ class Podman:
     def __call__(self, *words: str, data: bytes | None = None) -> str:
         return _output(self.argv(*words), self.environment, data)
 
+    def bridged(self) -> str:
+        """What keeps containers from having a network of their own here; empty if nothing does."""
+        argv = self.argv("run", "--rm", "--network", "bridge", BASE, "true")
+        done = subprocess.run(argv, env=self.environment, capture_output=True, text=True)
+        return done.stderr.strip() if done.returncode else ""
+
     def left_after(self, seconds: float) -> str:
         """The containers that do not go away by themselves; removed, so that no other test meets
         them.

@@ -287,3 +287,24 @@ def test_a_port_that_is_taken(home: Home, boxes: Workspace, podman: Podman) -> N
         assert left(podman)[0] == []
     made.wait_for_completion()
     assert made.ssh_port == port
+
+
+@pytest.mark.containers
+def test_a_machine_in_a_network_of_its_own(home: Home, boxes: Workspace, podman: Podman) -> None:
+    if podman.bridged():
+        pytest.skip(podman.bridged())
+    put_site(podman, network="bridge")
+    made = machine(boxes)
+    made.wait_for_completion()
+    ran(home, NOTE)
+    (name,), _ = left(podman)
+    assert podman("port", name) == f"2222/tcp -> 127.0.0.1:{made.ssh_port}"
+    other = machine(boxes, "other", vm_size="local-1", ssh_port=made.ssh_port)
+    made.stop()  # there is room for one, and its port is another's when it comes back
+    other.wait_for_completion()
+    assert podman("port", left(podman)[0][0]) == f"2222/tcp -> 127.0.0.1:{made.ssh_port}"
+    ran(home, NOTE, "other")
+    other.delete()
+    other.wait_for_completion(is_delete_operation=True)
+    made.start()
+    ran(home, NOTE)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.homes import Home, wait_until
 from tests.podman import BASE, Podman
-from wherry import AmlCompute, Environment, Run, Workspace
+from wherry import AmlCompute, Environment, PyTorchConfiguration, Run, Workspace
 from wherry.core.errors import ConflictError, NotFoundError, UserErrorException, WherryError
 from wherry.drivers import site_container
 
@@ -206,3 +206,38 @@ def test_a_run_whose_container_somebody_removes_fails_and_says_so(
     run.wait_for_completion(raise_on_error=False)
     assert run.get_status() == "Failed"
     assert "somebody has removed it" in str(run.get_details()["error"])
+
+
+MEET = """
+import os, socket
+rank, port = int(os.environ["NODE_RANK"]), int(os.environ["MASTER_PORT"])
+if rank == 0:
+    with socket.create_server(("0.0.0.0", port)) as server:
+        server.settimeout(120)
+        print("heard", server.accept()[0].recv(99).decode())
+else:
+    for _ in range(1200):
+        try:
+            with socket.create_connection((os.environ["MASTER_ADDR"], port), 120) as way:
+                way.sendall(b"the other")
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.1)
+"""
+
+
+@pytest.mark.containers
+def test_nodes_in_a_network_of_their_own_meet(home: Home, boxes: Workspace, podman: Podman) -> None:
+    if podman.bridged():
+        pytest.skip(podman.bridged())
+    config = {
+        "engine": podman.host, "image": BASE, "network": "bridge", "cores": 2, "memory": "2GiB"
+    }  # fmt: skip
+    _put("boxes", {"kind": "container", "config": config})
+    cluster(boxes, "c1", max_nodes=2, vm_size="local-1")
+    two = PyTorchConfiguration(process_count=2, node_count=2)
+    run = home.submit("import time\n" + MEET, compute_target="c1", distributed_job_config=two)
+    run.wait_for_completion(raise_on_error=False)
+    assert run.get_status() == "Completed", run.get_details()
+    logs = run.get_details_with_logs()["logFiles"]
+    assert any("heard the other" in text for text in logs.values()), logs
