@@ -14,7 +14,7 @@ from tests.homes import home
 from tests.postgres import find_programs, start
 from wherry.store.database import Database
 from wherry.store.migrate import migrate
-from wherry.store.tables import metadata
+from wherry.store.model_tables import every_table as metadata
 
 __all__ = ["home"]
 

@@ -19,7 +19,7 @@ from wherry.core.metrics import Logged
 from wherry.store import metrics, run_names, runs, tables
 from wherry.store import migrate as migration
 from wherry.store.database import Database
-from wherry.store.tables import metadata
+from wherry.store.model_tables import every_table as metadata
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 

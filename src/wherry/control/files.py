@@ -43,7 +43,7 @@ def put_many(
 
     def checked() -> Iterator[tuple[None, Iterable[bytes]]]:
         for path, chunks in contents:
-            _check_name(path)
+            check_name(path)
             paths.append(path)
             yield None, chunks
 
@@ -64,7 +64,7 @@ def put_rest(
     When the chunks break off, what came of them is kept until somebody goes on.
     """
     _check_run(plane, run_id)
-    _check_name(path)
+    check_name(path)
     blob = plane.partials.put(f"{run_id}/{upload}", offset, chunks)
     return _record(plane, run_id, [path], [blob], attempt_id)[0]
 
@@ -102,7 +102,7 @@ def _record(
     return [stored[path] for path in paths]
 
 
-def _check_name(path: str) -> None:
+def check_name(path: str) -> None:
     check_path(path)
     if len(path.encode()) > MAX_NAME_BYTES:
         raise UserErrorException(f"the name of a file has at most {MAX_NAME_BYTES} bytes")

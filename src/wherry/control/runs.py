@@ -19,6 +19,7 @@ from wherry.store import (
     files,
     listing,
     metrics,
+    run_inputs,
     run_labels,
     run_names,
     run_records,
@@ -164,6 +165,7 @@ def remove(plane: Plane, run_id: str) -> None:
         logs = [run_logs.named(plane, each, _of(tries, each)) for each in ids]
         files.remove(connection, ids)
         metrics.remove(connection, [row.seq for row in rows])
+        run_inputs.remove(connection, [row.seq for row in rows])
         streams.remove(connection, ids)
         attempts.remove(connection, ids)
         runs.remove(connection, rows)

@@ -15,7 +15,7 @@ from wherry.core.metrics import MAX_NAME, Logged
 from wherry.core.mlflow import FAILED, FINISHED, KILLED, RUNNING, SCHEDULED
 from wherry.core.records import Workspace
 from wherry.core.text import clean
-from wherry.store import metrics, run_labels, runs, workspaces
+from wherry.store import logged_models, metrics, run_labels, runs, workspaces
 
 from .clients import heard
 from .plane import Plane
@@ -82,7 +82,7 @@ def create(
             "started_at": fields.get("started_at") or now,
             "heartbeat_at": now,
         }
-        runs.add(connection, row, _labels(tags), {})
+        runs.add(connection, row, checked_labels(tags), {})
     return run_id
 
 
@@ -93,7 +93,7 @@ def update(
     if status not in (None, *_ENDS, RUNNING, SCHEDULED):
         raise UserErrorException(f"{status!r} is not a status")
     with plane.write() as connection:
-        row = _active(connection, run_id)
+        row = active(connection, run_id)
         if name:
             runs.update_fields(connection, row, {"display_name": clean(name)})
         if status is not None and row.target is None:
@@ -109,14 +109,19 @@ def log(
     points: Sequence[Logged],
     params: Mapping[str, str],
     tags: Mapping[str, str],
+    about: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """All of it or nothing. A point that is sent again counts once."""
+    """All of it or nothing. A point that is sent again counts once. ``about`` are those points
+    that are about models, as the models are told.
+    """
     with plane.write() as connection:
-        row = _active(connection, run_id)
-        _set_params(connection, row, _labels(params))
+        row = active(connection, run_id)
+        _set_params(connection, row, checked_labels(params))
         set_tags(connection, row, tags)
         if points:
             metrics.append(connection, row, [_named(point) for point in points], once=True)
+        if about:
+            _tell_models(connection, row, about)
         heard(plane, connection, row)
     plane.changed(run_id)
 
@@ -128,12 +133,12 @@ def set_tags(connection: Connection, row: Any, tags: Mapping[str, str]) -> None:
     changes = {columns[key]: clean(left.pop(key)) for key in columns if key in left}
     if changes:
         runs.update_fields(connection, row, changes)
-    run_labels.change(connection, row, run_labels.TAG, _labels(left))
+    run_labels.change(connection, row, run_labels.TAG, checked_labels(left))
 
 
 def remove_tag(plane: Plane, run_id: str, key: str) -> None:
     with plane.write() as connection:
-        row = _active(connection, run_id)
+        row = active(connection, run_id)
         if key == NOTE and row.description:
             runs.update_fields(connection, row, {"description": ""})
             return
@@ -152,7 +157,7 @@ def archive(plane: Plane, run_id: str, *, archived: bool) -> None:
     plane.changed(run_id)
 
 
-def _active(connection: Connection, run_id: str) -> Any:
+def active(connection: Connection, run_id: str) -> Any:
     row = runs.get(connection, run_id, lock=True)
     if row.archived_at is not None:
         raise UserErrorException(
@@ -181,6 +186,25 @@ def _move(
         runs.update_fields(connection, row, {"ended_at": ended_at})
 
 
+def _tell_models(connection: Connection, run: Any, about: Sequence[Mapping[str, Any]]) -> None:
+    """Each point has the ``model_id`` it is about."""
+    seqs: dict[str, int] = {}
+    for model_id in {point["model_id"] for point in about}:
+        found = logged_models.find(connection, run.workspace_id, model_id)
+        if found is None:
+            raise NotFoundError(f"Logged model with ID '{model_id}' not found.")
+        seqs[model_id] = found.seq
+    rows = [
+        {
+            **{name: value for name, value in point.items() if name != "model_id"},
+            "model_seq": seqs[point["model_id"]],
+            "run_id": run.id,
+        }
+        for point in about
+    ]
+    logged_models.add_metrics(connection, rows)
+
+
 def _set_params(connection: Connection, row: Any, params: Mapping[str, str]) -> None:
     try:
         run_labels.change(connection, row, run_labels.PARAM, params)
@@ -190,7 +214,7 @@ def _set_params(connection: Connection, row: Any, params: Mapping[str, str]) -> 
         ) from None
 
 
-def _labels(given: Mapping[str, str]) -> dict[str, str]:
+def checked_labels(given: Mapping[str, str]) -> dict[str, str]:
     for key in given:
         if not key or len(key) > _MAX_KEY:
             raise UserErrorException(

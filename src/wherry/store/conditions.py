@@ -31,7 +31,7 @@ from .tables import equals, experiments, labels, runs, series
 
 Test = Callable[[Any, str, Value], ColumnElement[bool]]
 _KINDS = {TAG: run_labels.TAG, PARAM: run_labels.PARAM, PROPERTY: run_labels.PROPERTY}
-_NUMBERS: dict[str, Callable[[Any, Any], ColumnElement[bool]]] = {
+COMPARED: dict[str, Callable[[Any, Any], ColumnElement[bool]]] = {
     "=": lambda left, right: left == right,
     "!=": lambda left, right: left != right,
     ">": lambda left, right: left > right,
@@ -114,7 +114,7 @@ def holds(condition: Condition, *, sqlite: bool) -> ColumnElement[bool]:
     if entity == ATTRIBUTE:
         return _attribute(key, operator, value, sqlite)
     if entity == TAG and key in _COLUMNS_OF_TAGS:
-        return _text(_COLUMNS_OF_TAGS[key], operator, value, sqlite)
+        return of_text(_COLUMNS_OF_TAGS[key], operator, value, sqlite)
     if entity not in _KINDS:
         raise UserErrorException(f"runs cannot be searched by {entity}")
     mine = [labels.c.run_seq == runs.c.seq, labels.c.kind == _KINDS[entity], labels.c.key == key]
@@ -122,12 +122,12 @@ def holds(condition: Condition, *, sqlite: bool) -> ColumnElement[bool]:
         return not_(exists().where(*mine))
     if operator == "IS NOT NULL":
         return exists().where(*mine)
-    return exists().where(*mine, _text(labels.c.value, operator, value, sqlite))
+    return exists().where(*mine, of_text(labels.c.value, operator, value, sqlite))
 
 
 def of_metric(condition: Condition) -> list[ColumnElement[bool]]:
     """For the row of the metric."""
-    last = _NUMBERS[condition.operator](series.c.last_value, condition.value)
+    last = COMPARED[condition.operator](series.c.last_value, condition.value)
     return [*equals(series.c.name, condition.key), last]
 
 
@@ -168,27 +168,27 @@ def _attribute(key: str, operator: str, value: Value, sqlite: bool) -> ColumnEle
     if key == "experiment":
         named = select(experiments.c.id).where(
             experiments.c.workspace_id == runs.c.workspace_id,
-            _text(experiments.c.name, operator, value, sqlite),
+            of_text(experiments.c.name, operator, value, sqlite),
         )
         return runs.c.experiment_id.in_(named)
     if key in NUMBERS:
         number = float(str(value)) * (1 if key == "number" else _MICROSECONDS)
         bounded = number if abs(number) < _FAR else math.copysign(_FAR, number)
-        return _NUMBERS[operator](NUMBERS[key], bounded if key == "number" else round(bounded))
-    return _text(_TEXTS[key], operator, value, sqlite)
+        return COMPARED[operator](NUMBERS[key], bounded if key == "number" else round(bounded))
+    return of_text(_TEXTS[key], operator, value, sqlite)
 
 
 def _status(operator: str, value: Value, sqlite: bool) -> ColumnElement[bool]:
     """Of Wherry's statuses, or of MLflow's, of which each stands for several."""
     if operator not in ("=", "!=", "IN", "NOT IN"):
-        return _text(runs.c.status, operator, value, sqlite)
+        return of_text(runs.c.status, operator, value, sqlite)
     wanted = value if isinstance(value, tuple) else (str(value),)
     stored = [each for status in wanted for each in stored_statuses(status)]
     found = runs.c.status.in_(stored)
     return found if operator in ("=", "IN") else not_(found)
 
 
-def _text(
+def of_text(
     column: ColumnElement[Any], operator: str, value: Any, sqlite: bool
 ) -> ColumnElement[bool]:
     if operator == "IS NULL":
@@ -203,7 +203,7 @@ def _text(
         return column.ilike(value)
     if operator == "LIKE":
         return like(column, _as_glob(str(value)) if sqlite else str(value))
-    return _NUMBERS[operator](column, value)
+    return COMPARED[operator](column, value)
 
 
 def _as_glob(pattern: str) -> str:

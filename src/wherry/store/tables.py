@@ -55,7 +55,7 @@ class Timestamp(TypeDecorator[datetime]):
 
 
 # SQLite counts by itself only in a column of exactly this type.
-_RowId = BigInteger().with_variant(Integer, "sqlite")
+RowId = BigInteger().with_variant(Integer, "sqlite")
 
 workspaces = Table(
     "workspaces",
@@ -96,7 +96,7 @@ snapshots = Table(
 environments = Table(
     "environments",
     metadata,
-    Column("seq", _RowId, primary_key=True, autoincrement=True),
+    Column("seq", RowId, primary_key=True, autoincrement=True),
     Column("workspace_id", ForeignKey("workspaces.id"), nullable=False),
     Column("name", String(255), nullable=False),
     Column("version", String(255), nullable=False),
@@ -127,7 +127,7 @@ environment_labels = Table(
 wheels = Table(
     "wheels",
     metadata,
-    Column("seq", _RowId, primary_key=True, autoincrement=True),
+    Column("seq", RowId, primary_key=True, autoincrement=True),
     Column("workspace_id", ForeignKey("workspaces.id"), nullable=False),
     Column("name", String(255), nullable=False),
     Column("digest", String(64), nullable=False),
@@ -141,7 +141,7 @@ wheels = Table(
 runs = Table(
     "runs",
     metadata,
-    Column("seq", _RowId, primary_key=True, autoincrement=True),
+    Column("seq", RowId, primary_key=True, autoincrement=True),
     Column("id", String(300), nullable=False, unique=True),
     Column("workspace_id", ForeignKey("workspaces.id"), nullable=False),
     Column("experiment_id", ForeignKey("experiments.id"), nullable=False),
@@ -271,7 +271,7 @@ Index("ix_runs_by_ending", runs.c.workspace_id, ending_of(runs.c.id))
 tallies = Table(
     "tallies",
     metadata,
-    Column("id", _RowId, primary_key=True, autoincrement=True),
+    Column("id", RowId, primary_key=True, autoincrement=True),
     Column("status", String(20), nullable=False),
     Column("change", Integer, nullable=False),
 )
@@ -330,7 +330,7 @@ attempts = Table(
 events = Table(
     "events",
     metadata,
-    Column("id", _RowId, primary_key=True, autoincrement=True),
+    Column("id", RowId, primary_key=True, autoincrement=True),
     Column("run_id", String(300), nullable=False, index=True),
     Column("at", Timestamp, nullable=False),
     Column("from_status", String(20)),
@@ -356,7 +356,7 @@ files = Table(
 series = Table(
     "metric_series",
     metadata,
-    Column("id", _RowId, primary_key=True, autoincrement=True),
+    Column("id", RowId, primary_key=True, autoincrement=True),
     Column("run_seq", ForeignKey("runs.seq"), nullable=False),
     Column("experiment_id", String(36), nullable=False),
     Column("name", String(1000), nullable=False),

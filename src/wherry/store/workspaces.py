@@ -15,6 +15,9 @@ from wherry.core.nearest import suggest
 from wherry.core.records import Experiment, Workspace
 from wherry.core.sessions import EXPERIMENT as SESSIONS
 
+from . import files, model_versions, registered_models
+from .logged_models import remove_all as remove_logged
+from .model_tables import logged_models
 from .prepared import Prepared
 from .tables import (
     computes,
@@ -88,9 +91,18 @@ def remove(connection: Connection, workspace: Workspace) -> None:
     owned = select(computes.c.id).where(computes.c.workspace_id == workspace.id).limit(1)
     if connection.execute(owned).first():
         raise ConflictError(f"workspace {workspace.name!r} still has compute targets")
+    _remove_models(connection, workspace)
     for table in (experiments, environment_labels, environments, wheels, snapshots):
         connection.execute(delete(table).where(table.c.workspace_id == workspace.id))
     connection.execute(delete(workspaces).where(workspaces.c.id == workspace.id))
+
+
+def _remove_models(connection: Connection, workspace: Workspace) -> None:
+    known = registered_models.seqs(connection, workspace)
+    versions = model_versions.remove_of(connection, known)
+    registered_models.remove(connection, known)
+    of = logged_models.c.workspace_id == workspace.id
+    files.remove(connection, [*versions, *remove_logged(connection, of)])
 
 
 def ensure_experiment(
@@ -162,6 +174,14 @@ def remove_experiment(connection: Connection, experiment: Experiment) -> None:
         raise ConflictError(
             f"experiment {experiment.name!r} has {count} runs", hint="archive it, or delete them"
         )
+    of = logged_models.c.experiment_id == experiment.id
+    left = select(func.count()).where(of, logged_models.c.deleted_at.is_(None))
+    if models := connection.execute(left).scalar():
+        raise ConflictError(
+            f"experiment {experiment.name!r} has {models} logged models",
+            hint="archive it, or delete them: MlflowClient().delete_logged_model(ID)",
+        )
+    files.remove(connection, remove_logged(connection, of))
     connection.execute(delete(experiments).where(experiments.c.id == experiment.id))
 
 

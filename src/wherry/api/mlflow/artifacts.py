@@ -1,10 +1,10 @@
-"""A run's files, as MLflow's artifacts: listed, streamed up and down, removed."""
+"""Files of runs and models, as MLflow's artifacts: listed, streamed up and down, removed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -12,9 +12,10 @@ from starlette.responses import JSONResponse, Response
 
 from wherry.api.deps import with_body
 from wherry.api.ranges import read_range
-from wherry.control import files
-from wherry.core.errors import NotFoundError
+from wherry.control import files, model_files
+from wherry.core.errors import ForbiddenError, NotFoundError
 from wherry.core.records import RunFile
+from wherry.store import families, logged_models, model_versions
 
 from . import shapes
 from .calls import Call, endpoint
@@ -22,13 +23,14 @@ from .unserved import UnservedError
 
 PREFIX = "api/2.0/mlflow-artifacts/"
 _ARTIFACTS = PREFIX + "artifacts"
+MODELS, VERSIONS = "models", "versions"  # in their places
 
 
 @endpoint("GET", "artifacts/list")
 def list_of_run(call: Call) -> Mapping[str, Any]:
     row = call.run()
     below = (call.maybe("path") or "").strip("/")
-    listed = _folder(files.every(call.plane, row.id), below)
+    listed = folder(files.every(call.plane, row.id), below)
     with_path = [{**each, "path": f"{below}/{each['path']}".strip("/")} for each in listed]
     return {
         "root_uri": shapes.info(row, f"mlflow-artifacts:/{row.experiment_id}")["artifact_uri"],
@@ -53,51 +55,90 @@ async def answer(request: Request, bare: Call, path: str) -> Response:
     raise NotFoundError(f"there is nothing at {path} for {request.method}")
 
 
+class _Place(NamedTuple):
+    """Whose file it is, and its path there."""
+
+    owner: str
+    path: str
+    of_run: bool
+
+
 async def _put(request: Request, bare: Call, place: str) -> Response:
-    call, below = await run_in_threadpool(_of, bare, place, write=True)
-    run_id = call.text("run_id")
-    store = partial(files.put, bare.plane, run_id, below)
+    at = await run_in_threadpool(_of, bare, place, write=True)
+    put = files.put if at.of_run else model_files.put
+    store = partial(put, bare.plane, at.owner, at.path)
     await with_body(request, bare.plane.settings.max_file_bytes, store)
     return JSONResponse({})
 
 
 def _get(request: Request, bare: Call, place: str) -> Response:
-    call, below = _of(bare, place)
-    run_id = call.text("run_id")
-    stored = files.find(bare.plane, run_id, below)
+    at = _of(bare, place)
+    plane = bare.plane
+    find = files.find if at.of_run else model_files.get
+    stored = find(plane, at.owner, at.path)
     if stored is None:
-        with bare.plane.database.read() as connection:
-            key = files.log_of(bare.plane, connection, run_id, below)
-        return Response(bare.plane.logs.read(key, 0, bare.plane.logs.size(key)))
-    file = bare.plane.blobs.open(stored.digest)
-    return read_range(file, stored.size, request.headers.get("range"))
+        with plane.database.read() as connection:
+            key = files.log_of(plane, connection, at.owner, at.path)
+        return Response(plane.logs.read(key, 0, plane.logs.size(key)))
+    return read_range(plane.blobs.open(stored.digest), stored.size, request.headers.get("range"))
 
 
 def _delete(bare: Call, place: str) -> Response:
-    call, below = _of(bare, place, write=True)
-    files.remove_below(bare.plane, call.text("run_id"), below)
+    at = _of(bare, place, write=True)
+    remove = files.remove_below if at.of_run else model_files.remove_below
+    remove(bare.plane, at.owner, at.path)
     return JSONResponse({})
 
 
 def _listed(bare: Call, place: str) -> Mapping[str, Any]:
-    call, below = _of(bare, place)
-    return {"files": _folder(files.every(bare.plane, call.text("run_id")), below)}
+    at = _of(bare, place)
+    every = files.every if at.of_run else model_files.every
+    return {"files": folder(every(bare.plane, at.owner), at.path)}
 
 
-def _of(bare: Call, place: str, *, write: bool = False) -> tuple[Call, str]:
-    """``EXPERIMENT/RUN/artifacts/PATH``: the run, and the path."""
-    parts = place.strip("/").split("/", 3)
+def _of(bare: Call, place: str, *, write: bool = False) -> _Place:
+    """``EXPERIMENT/RUN/artifacts/PATH``, ``EXPERIMENT/models/MODEL/artifacts/PATH`` or
+    ``versions/VERSION/artifacts/PATH``.
+    """
+    parts = place.strip("/").split("/")
+    if len(parts) > 3 and parts[1] == MODELS and parts[3] == "artifacts":
+        _check_model(bare, parts[2], write=write)
+        return _Place(parts[2], "/".join(parts[4:]), of_run=False)
     if len(parts) < 3 or parts[2] != "artifacts":
         raise NotFoundError(
             f"{place!r} is not a place for artifacts",
             hint="artifacts are at EXPERIMENT_ID/RUN_ID/artifacts/PATH",
         )
-    call = Call(bare.plane, bare.caller, bare.workspace, {"run_id": parts[1]})
-    call.run(write=write)
-    return call, parts[3] if len(parts) > 3 else ""
+    path = "/".join(parts[3:])
+    if parts[0] == VERSIONS:
+        _check_version(bare, parts[1], write=write)
+        return _Place(parts[1], path, of_run=False)
+    Call(bare.plane, bare.caller, bare.workspace, {"run_id": parts[1]}).run(write=write)
+    return _Place(parts[1], path, of_run=True)
 
 
-def _folder(found: list[RunFile], below: str) -> list[dict[str, Any]]:
+def _check_model(bare: Call, model_id: str, *, write: bool) -> None:
+    own = bare.caller.run_id
+    with bare.plane.database.read() as connection:
+        row = logged_models.get(connection, bare.workspace, model_id, gone=not write)
+        source = row.source_run_id or ""
+        if write and own and not families.descends_from(connection, source, own):
+            raise ForbiddenError(f"the token of run {own} does not reach model {model_id}")
+
+
+def _check_version(bare: Call, version_id: str, *, write: bool) -> None:
+    with bare.plane.database.read() as connection:
+        found = model_versions.find_by_id(connection, bare.workspace, version_id)
+    if found is None:
+        raise NotFoundError(f"there is no version of a model with the id {version_id!r}")
+    if write:
+        raise ForbiddenError(
+            f"the files of version {found.version} of model {found.name!r} do not change",
+            hint="register a new version",
+        )
+
+
+def folder(found: list[RunFile], below: str) -> list[dict[str, Any]]:
     """What lies in one folder: its files, and the folders in it."""
     prefix = f"{below.strip('/')}/" if below.strip("/") else ""
     listed: dict[str, dict[str, Any]] = {}

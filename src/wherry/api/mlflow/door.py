@@ -23,11 +23,12 @@ from wherry.core.errors import UserErrorException
 from wherry.core.version import VERSION
 from wherry.store import workspaces
 
-from . import artifacts, experiments, histories, logging, runs, unserved
+from . import artifacts, experiments, histories, inputs, logged_models, logging, runs, unserved
 from .calls import Call, find
 
 PREFIX = "/mlflow/"
-SERVED = (artifacts, experiments, histories, logging, runs)  # whose calls are on the list
+# Whose calls are on the list.
+SERVED = (artifacts, experiments, histories, inputs, logged_models, logging, runs)
 _WHO = who_may("*", "/mlflow/{workspace}/{path}")
 _CODES = {
     400: "INVALID_PARAMETER_VALUE",

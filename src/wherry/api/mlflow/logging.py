@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wherry.control import tracked_runs
@@ -15,7 +15,7 @@ from .calls import Call, endpoint, real, whole
 @endpoint("POST", "runs/log-metric")
 def log_metric(call: Call) -> Mapping[str, Any]:
     row = call.run(write=True)
-    tracked_runs.log(call.plane, row.id, [_point(call.given)], {}, {})
+    tracked_runs.log(call.plane, row.id, [_point(call.given)], {}, {}, _of_models([call.given]))
     return {}
 
 
@@ -48,7 +48,8 @@ def log_batch(call: Call) -> Mapping[str, Any]:
     params = call.pairs("params")
     if len(params) < len(call.several("params")):
         _check_twice(call)
-    tracked_runs.log(call.plane, row.id, points, params, call.pairs("tags"))
+    about = _of_models(call.several("metrics"))
+    tracked_runs.log(call.plane, row.id, points, params, call.pairs("tags"), about)
     return {}
 
 
@@ -66,6 +67,23 @@ def _point(given: Any) -> Logged:
         value=real("value", given["value"]),
         step=whole("step", given.get("step") or 0),
     )
+
+
+def _of_models(given: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The points, already looked at, that are about models: what the models are told of them."""
+    return [
+        {
+            "model_id": str(each["model_id"]),
+            "name": each["key"],
+            "value": real("value", each["value"]),
+            "at": whole("timestamp", each["timestamp"]),
+            "step": whole("step", each.get("step") or 0),
+            "dataset_name": each.get("dataset_name") or None,
+            "dataset_digest": each.get("dataset_digest") or None,
+        }
+        for each in given
+        if each.get("model_id")
+    ]
 
 
 def _check_twice(call: Call) -> None:

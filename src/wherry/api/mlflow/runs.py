@@ -78,7 +78,7 @@ def search(call: Call) -> Mapping[str, Any]:
     with call.plane.database.read() as connection:
         search = searching.Search(
             call.workspace.id,
-            [_known(call, connection, each) for each in wanted],
+            [known_experiment(call, connection, each) for each in wanted],
             parse_filter(call.maybe("filter"), RUNS),
             [parse_order(str(each), RUNS) for each in call.several("order_by")],
             _VIEWS[view],
@@ -102,7 +102,7 @@ def _all(call: Call, connection: Any, found: list[Any]) -> list[dict[str, Any]]:
     return shapes.runs(connection, found, roots)
 
 
-def _known(call: Call, connection: Any, experiment_id: str) -> str:
+def known_experiment(call: Call, connection: Any, experiment_id: str) -> str:
     """MLflow's ``0`` by the id that it has here."""
     if experiment_id != DEFAULT_ID:
         return experiment_id

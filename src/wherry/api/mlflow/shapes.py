@@ -10,7 +10,8 @@ from sqlalchemy import Connection
 from wherry.control.tracked_runs import NAME, NOTE, PARENT, USER
 from wherry.core.mlflow import status_of
 from wherry.core.records import Experiment
-from wherry.store import metrics, run_labels
+from wherry.store import metrics, run_inputs, run_labels
+from wherry.store.run_inputs import INPUT, OUTPUT
 
 from .calls import as_real, milliseconds, tags_of
 
@@ -60,6 +61,8 @@ def runs(
     seqs = [row.seq for row in rows]
     lasts = metrics.last_values(connection, seqs)
     labels = run_labels.of(connection, seqs)
+    models = run_inputs.models(connection, seqs)
+    datasets = run_inputs.datasets(connection, seqs)
     return [
         {
             "info": info(row, roots[row.experiment_id]),
@@ -68,8 +71,7 @@ def runs(
                 "params": tags_of(labels.get((row.seq, run_labels.PARAM), {})),
                 "tags": tags_of(_tags(row, labels.get((row.seq, run_labels.TAG), {}))),
             },
-            "inputs": {},
-            "outputs": {},
+            **_inputs_and_outputs(row.seq, models, datasets),
         }
         for row in rows
     ]
@@ -100,3 +102,34 @@ def _metrics(lasts: Mapping[str, Any]) -> list[dict[str, Any]]:
                 }
             )
     return found
+
+
+def _inputs_and_outputs(
+    seq: int, models: Mapping[tuple[int, str], list[Any]], datasets: Mapping[int, list[Any]]
+) -> dict[str, Any]:
+    return {
+        "inputs": {
+            "dataset_inputs": [_dataset(row) for row in datasets.get(seq, [])],
+            "model_inputs": [{"model_id": row.model_id} for row in models.get((seq, INPUT), [])],
+        },
+        "outputs": {
+            "model_outputs": [
+                {"model_id": row.model_id, "step": row.step}
+                for row in models.get((seq, OUTPUT), [])
+            ],
+        },
+    }
+
+
+def _dataset(row: Any) -> dict[str, Any]:
+    told = {"schema": row.schema, "profile": row.profile}
+    return {
+        "tags": tags_of(row.tags),
+        "dataset": {
+            "name": row.name,
+            "digest": row.digest,
+            "source_type": row.source_type,
+            "source": row.source,
+            **{name: value for name, value in told.items() if value is not None},
+        },
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from wherry.store.tables import metadata
+from wherry.store.model_tables import every_table as metadata
 
 context.configure(
     connection=context.config.attributes["connection"],
