@@ -58,6 +58,12 @@ def left(podman: Podman) -> tuple[list[str], list[str]]:
     )
 
 
+def images(podman: Podman) -> list[str]:
+    """That machines are made of."""
+    listed = podman("images", "--format", "{{.Repository}}:{{.Tag}}").split()
+    return [each for each in listed if "wherry-machine" in each]
+
+
 def machine(workspace: Workspace, name: str = "mydsvm", **options: Any) -> DsvmCompute:
     config = DsvmCompute.provisioning_configuration(location="boxes", **options)
     made = ComputeTarget.create(workspace, name, config)
@@ -124,6 +130,20 @@ def test_a_machine_is_made_used_and_deleted(
     dsvm_compute.delete()
     dsvm_compute.wait_for_completion(show_output=True, is_delete_operation=True)
     assert left(podman) == ([], [])
+    assert images(podman) == []
+
+
+@pytest.mark.containers
+def test_the_image_of_machines_goes_with_the_last_of_them(
+    home: Home, boxes: Workspace, podman: Podman
+) -> None:
+    first, second = (machine(boxes, name, vm_size="local-1") for name in ("first", "second"))
+    for each in (first, second):
+        each.wait_for_completion()
+    for each, kept in ((first, 1), (second, 0)):
+        each.delete()
+        each.wait_for_completion(is_delete_operation=True)
+        assert len(images(podman)) == kept
 
 
 @pytest.mark.containers
@@ -193,7 +213,7 @@ def test_a_run_that_its_machine_stopped_under_is_told_with_what_it_printed(
 STEPS = {
     "made": ["POST /volumes/create", "POST /build", "POST /containers/create", "PUT /containers",
              "/start"],
-    "deleted": ["DELETE /containers", "DELETE /volumes"],
+    "deleted": ["DELETE /containers", "DELETE /volumes", "DELETE /images"],
 }  # fmt: skip
 
 
@@ -221,6 +241,7 @@ def test_a_server_that_is_killed_while_a_machine_is_made_or_deleted_leaks_nothin
         made.delete()
         made.wait_for_completion(is_delete_operation=True)
         assert left(podman) == ([], [])
+        assert images(podman) == []
     assert killed.is_set() or step == "POST /build"  # once it is built, for all tests
 
 

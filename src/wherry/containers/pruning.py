@@ -15,6 +15,7 @@ from .images import BUILT, KEY, built_name, known_cache_id
 
 _OURS = re.compile(rf"(?:^|/){BUILT}:([0-9a-f]{{{KEY}}})-([0-9a-f]+)$")
 _IN_USE = 409
+_NOT_THERE = 404
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,20 @@ def prune_images(
     return removed
 
 
+def remove_unused(engine: Engine, repository: str) -> None:
+    """Images of that name, whatever their tag, that no container is made of."""
+    wanted = {"reference": [f"{repository}:*"]}
+    found = engine.call("GET", "/images/json", filters=wanted)
+    for tag in [tag for facts in found for tag in facts.get("RepoTags") or []]:
+        if tag.rpartition(":")[0].rpartition("/")[2] != repository:
+            continue
+        try:
+            engine.call("DELETE", f"/images/{tag}", patient=True)
+        except EngineError as error:
+            if error.status not in (_IN_USE, _NOT_THERE):
+                raise
+
+
 def _shared_bytes(engine: Engine) -> Dict[str, int]:
     found = engine.call("GET", "/system/df", patient=True).get("Images") or []
     return {_hash_of(each): max(0, int(each.get("SharedSize") or 0)) for each in found}
@@ -95,7 +110,7 @@ def _remove(engine: Engine, locks: str, entry: Entry) -> bool:
     except BlockingIOError:
         return False
     except EngineError as error:
-        if error.status in (_IN_USE, 404):
+        if error.status in (_IN_USE, _NOT_THERE):
             return False
         raise
     finally:

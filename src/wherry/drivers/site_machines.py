@@ -18,6 +18,7 @@ from wherry.containers.context import DOCKERFILE, Context
 from wherry.containers.engine import Engine
 from wherry.containers.error import ContainerError, EngineError
 from wherry.containers.images import KEY, Image, Images, key_of
+from wherry.containers.pruning import remove_unused
 from wherry.core.errors import TargetUnavailableError
 from wherry.core.vm_sizes import Size
 
@@ -53,6 +54,7 @@ _LINES = 20
 _KEPT = 200
 _LONGEST = 100
 _IMAGE = "wherry-machine"
+_NOT_THERE = 404
 # What a machine whose sshd is on its way says.
 _SOON = ("port_closed", "not_ssh", "slow", "lost", "ssh", "network", "port_filtered", "jump")
 
@@ -91,6 +93,10 @@ class ContainerMachines:
 
     def forget(self, home: str) -> None:
         self._site.forget(home)
+        try:
+            remove_unused(self._site.engine(), _IMAGE)
+        except (ContainerError, EngineError) as error:  # they go with the next machine
+            log.info("site %s: images of machines are left: %s", self._site.name, error)
 
     def machines(self) -> Mapping[str, Machine]:
         return self._site.machines()
@@ -136,8 +142,19 @@ class ContainerMachines:
             remove_named(engine, name)
             seen = None
         if seen is None:
+            self._create(engine, node_id, size, home)
+
+    def _create(self, engine: Engine, node_id: str, size: Size, home: str) -> None:
+        """Once more where its image went with the last machine of it just now."""
+        for again in (True, False):
             body = self._machine_body(node_id, size, home, self._image(engine, node_id))
-            engine.call("POST", "/containers/create", body, name=name)
+            try:
+                engine.call("POST", "/containers/create", body, name=name_of(node_id))
+            except EngineError as error:
+                if error.status != _NOT_THERE or not again:
+                    raise
+            else:
+                return
 
     def _is_mine(self, seen: Mapping[str, Any]) -> bool:
         wanted = self._ssh_port in (0, published(seen)) or not seen["State"]["Running"]
