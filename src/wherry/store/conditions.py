@@ -27,7 +27,7 @@ from wherry.core.mlflow import stored_statuses
 from wherry.core.search import ATTRIBUTE, METRIC, PARAM, PROPERTY, TAG, Condition, Value
 
 from . import run_labels
-from .tables import equals, experiments, labels, runs, series
+from .tables import bytewise, equals, experiments, labels, runs, series
 
 Test = Callable[[Any, str, Value], ColumnElement[bool]]
 _KINDS = {TAG: run_labels.TAG, PARAM: run_labels.PARAM, PROPERTY: run_labels.PROPERTY}
@@ -153,13 +153,13 @@ def narrow(condition: Condition, experiment_ids: Sequence[str]) -> Any:
 def order_key(key: str) -> Any:
     """What runs are sorted by that are sorted by this attribute."""
     if key == "status":
-        return runs.c.status
+        return bytewise(runs.c.status)
     if key == "experiment":
-        named = select(experiments.c.name).where(experiments.c.id == runs.c.experiment_id)
-        return named.scalar_subquery()
+        name = bytewise(experiments.c.name)
+        return select(name).where(experiments.c.id == runs.c.experiment_id).scalar_subquery()
     if key == "submit_time":
         return runs.c.seq
-    return NUMBERS[key] if key in NUMBERS else _TEXTS[key]
+    return NUMBERS[key] if key in NUMBERS else bytewise(_TEXTS[key])
 
 
 def _attribute(key: str, operator: str, value: Value, sqlite: bool) -> ColumnElement[bool]:

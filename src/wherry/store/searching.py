@@ -32,7 +32,7 @@ from wherry.core.sessions import SESSION
 
 from . import conditions, listing
 from .run_labels import PARAM, PROPERTY, TAG
-from .tables import equals, experiments, labels, runs, series
+from .tables import bytewise, equals, experiments, labels, runs, series
 
 _FEW = 100
 _BRANCHES = 20
@@ -251,7 +251,7 @@ def _key(order: Order) -> Any:
     if order.entity in _KINDS:
         kind = _KINDS[order.entity]
         named = (labels.c.run_seq == runs.c.seq, labels.c.kind == kind, labels.c.key == order.key)
-        return select(labels.c.value).where(*named).scalar_subquery()
+        return select(bytewise(labels.c.value)).where(*named).scalar_subquery()
     if order.entity == ATTRIBUTE:
         return conditions.order_key(order.key)
     raise UserErrorException(f"runs cannot be ordered by {order.entity}")
