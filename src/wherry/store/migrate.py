@@ -11,7 +11,7 @@ from wherry.core.version import VERSION
 
 from .database import Database
 
-HEAD = "0018"
+HEAD = "0019"
 _LOCK = 0x57686572
 
 
