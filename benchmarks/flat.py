@@ -55,6 +55,9 @@ class Server:
     def listing(self, query: str) -> bytes:
         return self.ask("GET", f"{_WORKSPACE}/runs?{query}")
 
+    def search(self, words: str, query: str) -> bytes:
+        return self.listing(f"filter={quote(words)}&{query}")
+
     def resolve(self, words: str) -> bytes:
         return self.ask("GET", f"{_WORKSPACE}/runs/resolve/{quote(words)}")
 
@@ -124,6 +127,19 @@ QUESTIONS: dict[str, Question] = {
     "list by end": lambda server: server.listing("limit=50&order_by=-ended_at"),
     "list the failed by end": lambda server: server.listing(
         "limit=10&order_by=-ended_at&status=Failed"
+    ),
+    "search by metric": lambda server: server.search(
+        "metrics.loss > 1.5 and tags.model = 'bert'", "limit=1&experiment=experiment-3"
+    ),
+    "search by metric, best first": lambda server: server.search(
+        "metrics.loss > 1.5 and tags.model = 'bert'",
+        "limit=1&experiment=experiment-3&order_by=-metrics.loss",
+    ),
+    "search by metric that few have": lambda server: server.search(
+        "metrics.loss > 99", "experiment=experiment-3&order_by=metrics.accuracy"
+    ),
+    "best of all experiments, with metrics": lambda server: server.search(
+        "", "limit=10&order_by=-metrics.accuracy&include=metrics"
     ),
     "short id, beginning": lambda server: server.resolve(server.run()[:-3]),
     "short id, ending": lambda server: server.resolve(server.run().rpartition("_")[2]),

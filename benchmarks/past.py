@@ -55,7 +55,7 @@ _BESIDES = (
     """INSERT INTO metrics (run_id, name, kind, point_count)
     SELECT id, 'accuracy', 'scalar', 5 FROM runs""",
     """INSERT INTO metric_points (metric_id, seq, at, step, value)
-    SELECT metrics.id, n.seq, 1700000000000000, n.seq, 0.5 * n.seq
+    SELECT metrics.id, n.seq, 1700000000000000, n.seq, 0.5 * n.seq + (metrics.id % 997) / 1000.0
       FROM metrics, (SELECT 0 AS seq UNION SELECT 1 UNION SELECT 2 UNION SELECT 3
         UNION SELECT 4) AS n""",
 )

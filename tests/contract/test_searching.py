@@ -196,3 +196,21 @@ def test_another_searchs_cursor_is_refused(database: Database) -> None:
         for cursor in ("x", "WzFd", "e30=", "WyJzb3J0ZWQiLG51bGwsIC0xXQ=="):
             with pytest.raises(UserErrorException):
                 searching.page(connection, search, 5, cursor)
+
+
+def test_the_best_of_many_experiments(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(30):
+        add_run(database, f"r{number}", experiment=f"e{number}")
+        with database.write() as connection:
+            row = runs.get(connection, f"r{number}")
+            value = float(number * 7 % 30)
+            metrics.append(connection, row, [Logged(1.0, "scalar", "auc", value)])
+    with database.read() as connection:
+        workspace = workspaces.get(connection, "w")
+    search = Search(workspace.id, orders=[parse_order("-metrics.auc", RUNS)])
+    walked = pages(database, search, 7)
+    monkeypatch.setattr(searching, "_BRANCHES", 20)
+    assert walked == pages(database, search, 7)
+    with database.read() as connection:
+        values = metrics.last_values(connection, walked)
+    assert [values[seq]["auc"].last_value for seq in walked] == [*range(29, -1, -1)]

@@ -35,7 +35,7 @@ from .run_labels import PARAM, PROPERTY, TAG
 from .tables import bytewise, equals, experiments, labels, runs, series
 
 _FEW = 100
-_BRANCHES = 20
+_BRANCHES = 100
 _KINDS = {"tags": TAG, "params": PARAM, "properties": PROPERTY}
 
 

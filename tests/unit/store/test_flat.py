@@ -72,6 +72,11 @@ def search(text: str, *orders: str, experiment: str = "experiment-3") -> Questio
     return ask
 
 
+def best_of_all(connection: Connection, workspace_id: str, past: Past) -> Any:
+    wanted = searching.Search(workspace_id, orders=[parse_order("-metrics.loss", RUNS)])
+    return searching.page(connection, wanted, 1, None)
+
+
 def submit(connection: Connection, workspace_id: str, past: Past) -> None:
     workspace = workspaces.get(connection, WORKSPACE)
     experiment = workspaces.ensure_experiment(connection, workspace, "experiment-1", NOW)
@@ -130,6 +135,7 @@ QUESTIONS: dict[str, Question] = {
     "best by metric": search("", "metrics.loss DESC"),
     "best by metric of those that meet it": search("metrics.loss > 1", "metrics.loss DESC"),
     "best by metric with a rare tag": search("tags.best = 'yes'", "metrics.loss"),
+    "best of all experiments": best_of_all,
     "best by a metric that none has": search("", "metrics.none DESC"),
     "known key": lambda connection, workspace_id, _: runs.by_key(connection, workspace_id, "none"),
     "snapshot": lambda connection, workspace_id, _: snapshots.has(connection, workspace_id, "0"),
