@@ -131,10 +131,21 @@ class Session:
                 pause_s = _BACKOFF_S[deaths]
                 say(f"{words.splitlines()[0]}; it is started again in {pause_s:g} s")
                 self._telling.tell(phase="SettingUp", socket="", error=words)
+                if answered_at is None and (deaths or jupyter.refuses):
+                    self._leave_settings_out(jupyter, words)
                 self._pause(pause_s)
                 deaths += 1
         finally:
             jupyter.stop(_GRACE_S)
+
+    def _leave_settings_out(self, jupyter: Jupyter, words: str) -> None:
+        """Who has set something wrong has no other way in to put it right."""
+        folder = jupyter.settings()
+        if folder and not jupyter.plain:
+            jupyter.plain = True
+            told = f"JupyterLab runs without the settings in {folder}, with which it did not start"
+            say(told)
+            self._failed = self._failed or f"{told}: {words}"
 
     def _bring_up(self, jupyter: Jupyter) -> Optional[float]:
         jupyter.start()

@@ -9,10 +9,12 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections import deque
 from contextlib import suppress
+from glob import escape, glob
 from typing import Any, Callable, Deque, Dict, List, Mapping, Optional
 
 from wherry.runner import tree
@@ -25,18 +27,26 @@ _LAST_LINES = 20
 _ASK_EVERY_S = 0.1
 _ANSWER_S = 10.0
 _REST_S = 1.0
+# Else a file of theirs that is called random.py would be imported in the place of Python's own.
+_SAFELY = ["-P"] if sys.version_info >= (3, 11) else []
 _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"  # it would have each start compile all of JupyterLab
+
+
+_CONFIG = "JUPYTER_CONFIG_DIR"
 
 
 class Jupyter:
     """One JupyterLab behind a socket. ``python`` is that of the environment it was made in: what
-    people install for their notebooks cannot keep it from starting.
+    people install for their notebooks cannot keep it from starting. ``plain`` leaves out what they
+    have set for it, and ``refuses`` says that it does not listen to what it was told.
     """
 
     def __init__(
         self, python: str, home: Home, contract: Contract, variables: Mapping[str, str]
     ) -> None:
         self.socket = os.path.join(home.private, "j.sock")
+        self.plain = False
+        self.refuses = False
         self._runtime = os.path.join(home.private, "runtime")
         self._python = python
         self._home = home
@@ -52,6 +62,7 @@ class Jupyter:
             _remove(left)
         os.makedirs(self._runtime, mode=0o700)
         self._tail.clear()
+        self.refuses = False
         self._process = subprocess.Popen(
             self._command(),
             cwd=self._home.path,
@@ -76,6 +87,8 @@ class Jupyter:
         while self.running() and not stopped() and time.monotonic() < until:
             if self.answers():
                 return True
+            if self.refuses:
+                break
             time.sleep(_ASK_EVERY_S)
         return False
 
@@ -85,11 +98,18 @@ class Jupyter:
         try:
             connection.request("GET", f"{self._contract.base_url}api/status", headers=headers)
             answer = connection.getresponse()
+            self.refuses = 300 <= answer.status < 500
             return answer.status == 200 and "kernels" in json.loads(answer.read())
         except (OSError, ValueError, http.client.HTTPException):
             return False
         finally:
             connection.close()
+
+    def settings(self) -> str:
+        """The folder with what people have set for it; empty where there is nothing."""
+        folder = self._variables.get(_CONFIG, "")
+        found = glob(os.path.join(escape(folder), "*_config*")) if folder else []
+        return folder if found else ""
 
     def last_words(self) -> str:
         """How it ended, and its last lines."""
@@ -97,6 +117,8 @@ class Jupyter:
         if code is not None and self._reader is not None:
             self._reader.join(_REST_S)  # a kernel may hold the pipe open
         how = "does not answer" if code is None else f"ended with exit code {code}"
+        if code is None and self.refuses:
+            how = "is not at the address, or does not know the token, that it was given"
         if code is not None and code < 0:
             how = f"was ended by signal {-code}"
         lines = b"".join(self._tail).decode("utf-8", "replace").strip()
@@ -139,7 +161,7 @@ class Jupyter:
         if os.geteuid() == 0:
             options["ServerApp.allow_root"] = True
         words = [f"--{name}={value}" for name, value in options.items()]
-        return [self._python, "-m", "jupyterlab", *words]
+        return [self._python, *_SAFELY, "-m", "jupyterlab", *words]
 
     def _shell(self) -> List[str]:
         """One that is not a login shell: many machines' profiles set another PATH."""
@@ -153,6 +175,8 @@ class Jupyter:
         installed = os.path.join(self._home.venv, "share", "jupyter")
         variables = dict(self._variables)
         variables.pop(_NO_BYTECODE, None)
+        if self.plain:
+            variables[_CONFIG] = os.path.join(self._runtime, "config")
         return {
             **variables,
             "JUPYTER_TOKEN": self._contract.jupyter_token,  # not an argument: all can read those

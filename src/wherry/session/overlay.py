@@ -21,7 +21,12 @@ _ASK = (
     " 'python': getattr(sys, '_base_executable', None) or sys.executable, 'prefix': sys.prefix,"
     " 'below': sorted({s.get_path('purelib'), s.get_path('platlib')})}))"
 )
-_SHIM = '#!/bin/sh\nexec "${{0%/*}}/python" -m {module} "$@"\n'
+# Not with -m: a file in the current folder would be imported in the place of a module of Python's.
+_SHIM = """\
+#!/bin/sh
+exec "${{0%/*}}/python" -c 'import sys; sys.path[:] = sys.path[sys.path[0] == "":]; import runpy
+runpy.run_module("{module}", run_name="__main__", alter_sys=True)' "$@"
+"""
 
 
 class OverlayError(Exception):

@@ -158,6 +158,28 @@ def test_one_that_never_answers_counts_as_dead(life: Life) -> None:
     assert life.said().endswith("JupyterLab does not answer\n")
 
 
+def test_files_in_the_home_are_no_modules_of_jupyter(life: Life) -> None:
+    life.home.mkdir()
+    for name in ("random", "email", "http", "json", "tornado"):
+        (life.home / f"{name}.py").write_text("raise RuntimeError('a file of my own')")
+    life.begun()
+    assert life.end() == 0
+
+
+@pytest.mark.parametrize("trouble", ["sys.exit(4)", "options['ServerApp.base_url'] = '/x/'"])
+def test_settings_with_which_it_does_not_start_are_left_out(life: Life, trouble: str) -> None:
+    """Its home is reached through it alone: nobody could put them right."""
+    settings = life.home / ".jupyter" / "jupyter_server_config.py"
+    settings.parent.mkdir(parents=True)
+    settings.touch()
+    asked = f"os.path.exists(os.environ['JUPYTER_CONFIG_DIR'] + '/{settings.name}')"
+    life.fake(_FAKE.replace("print(", f"if {asked}: {trouble}\nprint(", 1))
+    life.begun()
+    assert f"runs without the settings in {settings.parent}, with which" in life.said()
+    assert ("does not know the token" in life.said()) == ("base_url" in trouble)
+    assert life.end() == 0
+
+
 def test_an_end_that_is_asked_for_during_a_script(life: Life) -> None:
     life.begin(
         create=True, creation_script={"content": f"echo begun; sleep 1000\n: {'x' * 150_000}"}

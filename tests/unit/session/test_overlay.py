@@ -81,6 +81,15 @@ def test_a_command_of_ours_gives_way_to_one_that_was_installed(tmp_path: Path) -
     assert path.read_text() == "theirs"
 
 
+def test_a_command_imports_nothing_from_the_current_folder(tmp_path: Path) -> None:
+    overlay = Overlay(str(tmp_path / "over"))
+    overlay.lay(below(tmp_path / "below", tool="import random, sys; print(sys.argv[1:])"), print)
+    overlay.add_command("tool", "tool")
+    (tmp_path / "random.py").write_text("raise RuntimeError('a file of my own')")
+    words = [str(tmp_path / "over" / "bin" / "tool"), "a b", "'"]
+    assert subprocess.check_output(words, cwd=tmp_path, text=True) == """['a b', "'"]\n"""
+
+
 def test_an_interpreter_that_is_none_is_named(tmp_path: Path) -> None:
     with pytest.raises(OverlayError, match="the interpreter /nowhere does not answer"):
         Overlay(str(tmp_path / "over")).lay("/nowhere", print)
