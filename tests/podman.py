@@ -19,7 +19,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests import sshd
@@ -126,6 +126,49 @@ def serving() -> Iterator[Podman]:
     finally:
         _clear_away(podman, service)
         shutil.rmtree(run, ignore_errors=True)
+
+
+class SmallDisk:
+    """Where a podman of its own keeps all that it makes."""
+
+    def __init__(self, podman: Podman, folder: Path) -> None:
+        self.podman = podman
+        self.folder = folder
+
+    def fill(self) -> None:
+        with (self.folder / "ballast").open("wb", buffering=0) as file:
+            for block in (bytes(1 << 20), bytes(1 << 12)):
+                with suppress(OSError):
+                    while True:
+                        file.write(block)
+
+    def make_room(self) -> None:
+        (self.folder / "ballast").unlink(missing_ok=True)
+
+    def grow(self, size: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,size={size}", str(self.folder)], check=True)
+
+
+@contextmanager
+def on_a_small_disk(size: str) -> Iterator[SmallDisk | None]:
+    """None where nothing can be mounted."""
+    run = Path(tempfile.mkdtemp(prefix="wherry-podman-"))
+    disk = run / "root"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True).returncode != 0:
+        shutil.rmtree(run)
+        yield None
+        return
+    small = Podman(_store(), run)
+    service = None
+    try:
+        service = small.serve()
+        yield SmallDisk(small, disk)
+    finally:
+        _clear_away(small, service)
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+        shutil.rmtree(run)
 
 
 def _store() -> Path:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from tests.homes import Home
-from tests.podman import BASE, Podman, _clear_away, _store
+from tests.podman import BASE, Podman, SmallDisk, on_a_small_disk
 from wherry import DockerBuildContext, Environment, Run, UserErrorException, Workspace
 
 SHOW = "print(open('/word.txt').read())"
@@ -90,28 +87,16 @@ def test_what_is_wrong_with_it_is_one_sentence_and_the_next_run_works(
 
 
 @pytest.fixture
-def small_disk(podman: Podman, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """On which an engine of its own keeps what it makes."""
-    run = Path(tempfile.mkdtemp(prefix="wherry-podman-"))
-    disk = str(run / "root")
-    os.mkdir(disk)
-    mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", disk]
-    if subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("this machine does not let the test mount a small disk")
-    small = Podman(_store(), run)
-    service = None
-    try:
-        service = small.serve()
-        monkeypatch.setenv("DOCKER_HOST", small.host)
+def small_disk(podman: Podman, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallDisk]:
+    with on_a_small_disk("24m") as disk:
+        if disk is None:
+            pytest.skip("this machine does not let the test mount a small disk")
+        monkeypatch.setenv("DOCKER_HOST", disk.podman.host)
         yield disk
-    finally:
-        _clear_away(small, service)
-        subprocess.run(["umount", "-l", disk], check=True)
-        shutil.rmtree(run)
 
 
 def test_a_full_disk_is_one_sentence_and_the_next_run_works(
-    small_disk: str, folder: Path, home: Home
+    small_disk: SmallDisk, folder: Path, home: Home
 ) -> None:
     fill = 'python3 -c \'open("/large", "wb").write(bytes(32 << 20))\''
     (folder / "Dockerfile").write_text(f"FROM {BASE}\nRUN {fill}\n")
@@ -122,7 +107,7 @@ def test_a_full_disk_is_one_sentence_and_the_next_run_works(
     (folder / "Dockerfile").write_text(f"FROM {BASE}\nCOPY . /\n")
     message = failure(home.submit(SHOW, environment=boxed(folder)))
     assert "has no room to build the image of environment 'boxed'" in message
-    subprocess.run(["mount", "-o", "remount,size=512m", small_disk], check=True)
+    small_disk.grow("512m")
     run = home.submit(SHOW, environment=boxed(folder))
     run.wait_for_completion()
     assert output(run).strip() == (folder / "word.txt").read_text()
