@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
@@ -70,9 +71,14 @@ class Session:
             self._run_scripts()
             return self._attend(self._jupyter()) if not self._signals.asked else 0
         except (HomeError, OverlayError, UserErrorException, OSError) as error:
-            return self._give_up(str(error))
+            return self._give_up(self._told(error))
         finally:
             self._home.leave()
+
+    def _told(self, error: Exception) -> str:
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+            return f"there is no room left in the home {self._home.path}: make some there"
+        return str(error)
 
     def _lay_out(self) -> None:
         """The virtual environment that packages go to, and the shell that knows of it."""

@@ -7,10 +7,12 @@ import os
 import shutil
 import tempfile
 import time
+from contextlib import suppress
 from typing import IO, Optional
 
 from wherry.sdk import config_file
 
+from . import small_file
 from .contract import Contract
 
 _PATIENCE_S = 30.0
@@ -80,8 +82,8 @@ class Home:
         self._remove_noted(note)
         base = "/tmp" if os.access("/tmp", os.W_OK | os.X_OK) else None  # noqa: S108
         self.private = tempfile.mkdtemp(prefix=_PREFIX, dir=base)
-        with open(note, "w", encoding="utf-8") as file:
-            file.write(self.private)
+        with suppress(OSError):  # it is for clearing up alone
+            small_file.write(note, self.private)
 
     def _remove_noted(self, note: str) -> None:
         try:

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from wherry.builds import BuildCanceled, BuildError, Prepared, default_root, prepare
 
+from . import small_file
 from .contract import Kernel
 from .derived import for_kernel
 from .home import Home
@@ -119,7 +120,6 @@ class Kernels:
     def _write(self, name: str, title: str, python: str, variables: Dict[str, str]) -> None:
         folder = os.path.join(self._folder, name)
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        partial = os.path.join(folder, "kernel.json.new")
         content: Dict[str, Any] = {
             "argv": [python, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
             "display_name": title,
@@ -127,10 +127,7 @@ class Kernels:
             "metadata": {"debugger": True},
             "env": {key: value.replace("$", "$$") for key, value in variables.items()},
         }
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        with os.fdopen(os.open(partial, flags, 0o600), "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1)
-        os.replace(partial, os.path.join(folder, "kernel.json"))
+        small_file.write(os.path.join(folder, "kernel.json"), json.dumps(content, indent=1))
 
 
 def _name(kernel: Kernel) -> str:

@@ -13,6 +13,8 @@ from contextlib import suppress
 from glob import escape, glob
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
+from . import small_file
+
 _BELOW = "_wherry_below.pth"
 _NOTE = "wherry.json"
 _PATIENCE_S = 120
@@ -101,10 +103,8 @@ class Overlay:
         minor = ".".join(map(str, below.version[:2]))
         packages = os.path.join(self.folder, "lib", f"python{minor}", "site-packages")
         calls = "".join(f"site.addsitedir({path!r}); " for path in below.below)
-        with open(os.path.join(packages, _BELOW), "w", encoding="utf-8") as file:
-            file.write(f"import site; {calls}\n")
-        with open(self._note, "w", encoding="utf-8") as file:
-            json.dump(below._asdict(), file)
+        small_file.write(os.path.join(packages, _BELOW), f"import site; {calls}\n")
+        small_file.write(self._note, json.dumps(below._asdict()))
 
     def _mention_others(self, below: Below, say: Callable[[str], None]) -> None:
         minor = ".".join(map(str, below.version[:2]))

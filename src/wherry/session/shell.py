@@ -6,6 +6,7 @@ import os
 import shlex
 from typing import Sequence
 
+from . import small_file
 from .home import Home
 
 # A terminal begins where the one in its place was when the instance was stopped: the first one
@@ -41,5 +42,4 @@ def write(home: Home, folders: Sequence[str]) -> None:
         places=shlex.quote(places),
         home=shlex.quote(home.path),
     )
-    with open(home.rcfile, "w", encoding="utf-8") as file:
-        file.write(text)
+    small_file.write(home.rcfile, text)

@@ -158,6 +158,21 @@ def test_one_that_never_answers_counts_as_dead(life: Life) -> None:
     assert life.said().endswith("JupyterLab does not answer\n")
 
 
+def test_a_start_like_the_one_before_writes_nothing_anew(life: Life) -> None:
+    """The home's disk may be full, and its owner about to make room."""
+    seen = []
+    for _ in range(2):
+        life.begun()
+        assert life.end() == 0
+        own = life.home / ".wherry"
+        kept = [each for each in own.rglob("*") if each.name not in ("private", "__pycache__")]
+        seen.append({each: each.stat().st_ino for each in kept})
+    assert seen[0] == seen[1]
+    assert {"kernel.json", "bashrc", "_wherry_below.pth", "wherry.json"} <= {
+        each.name for each in seen[0]
+    }
+
+
 def test_files_in_the_home_are_no_modules_of_jupyter(life: Life) -> None:
     life.home.mkdir()
     for name in ("random", "email", "http", "json", "tornado"):
