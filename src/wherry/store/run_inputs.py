@@ -55,11 +55,13 @@ def add_datasets(
     connection: Connection, run: Row[Any], given: Iterable[tuple[Dataset, Mapping[str, str]]]
 ) -> None:
     """Each with its tags. One that the run has already gets the new tags beside its own."""
-    told = {(each.name, each.digest): (each, dict(tags)) for each, tags in reversed([*given])}
+    told: dict[tuple[str, str], tuple[Dataset, Mapping[str, str]]] = {}
+    for each, tags in given:
+        told.setdefault((each.name, each.digest), (each, tags))
     seqs = _ensure(connection, run.experiment_id, {key: each for key, (each, _) in told.items()})
     mine = select(run_datasets).where(run_datasets.c.run_seq == run.seq)
     known = {row.dataset_seq: row.tags for row in connection.execute(mine)}
-    for key, (_, tags) in reversed(told.items()):
+    for key, (_, tags) in told.items():
         seq = seqs[key]
         if seq in known:
             connection.execute(

@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from wherry.api.deps import with_body
 from wherry.api.ranges import read_range
 from wherry.control import files, model_files
+from wherry.control.model_sources import MODELS, VERSIONS
 from wherry.core.errors import ForbiddenError, NotFoundError
 from wherry.core.records import RunFile
 from wherry.store import families, logged_models, model_versions
@@ -23,7 +24,6 @@ from .unserved import UnservedError
 
 PREFIX = "api/2.0/mlflow-artifacts/"
 _ARTIFACTS = PREFIX + "artifacts"
-MODELS, VERSIONS = "models", "versions"  # in their places
 
 
 @endpoint("GET", "artifacts/list")

@@ -23,12 +23,33 @@ from wherry.core.errors import UserErrorException
 from wherry.core.version import VERSION
 from wherry.store import workspaces
 
-from . import artifacts, experiments, histories, inputs, logged_models, logging, runs, unserved
+from . import (
+    artifacts,
+    experiments,
+    histories,
+    inputs,
+    logged_models,
+    logging,
+    model_versions,
+    registered_models,
+    runs,
+    unserved,
+)
 from .calls import Call, find
 
 PREFIX = "/mlflow/"
 # Whose calls are on the list.
-SERVED = (artifacts, experiments, histories, inputs, logged_models, logging, runs)
+SERVED = (
+    artifacts,
+    experiments,
+    histories,
+    inputs,
+    logged_models,
+    logging,
+    model_versions,
+    registered_models,
+    runs,
+)
 _WHO = who_may("*", "/mlflow/{workspace}/{path}")
 _CODES = {
     400: "INVALID_PARAMETER_VALUE",
