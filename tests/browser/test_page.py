@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.homes import Home, wait_until
-from wherry import Run
+from wherry import Experiment, Run, Workspace
 from wherry.compute import AmlCompute, ComputeInstance, ComputeTarget
 
 SCRIPT = """
-from wherry import Run
+from wherry import Experiment, Run, Workspace
 run = Run.get_context()
 for value in (3, 1, 2, float("nan"), 5):
     run.log("curve", value)
@@ -91,6 +91,32 @@ def test_the_list_names_the_run(home: Home, run: Run) -> None:
     other = browse(f"{address}#/?workspace=w&experiment=none&token={token}", home.folder, "No runs")
     assert "No runs here" in other
     assert link not in other
+
+
+def test_runs_are_found_and_compared(home: Home) -> None:
+    experiment = Experiment(Workspace.create("w", exist_ok=True), "churn")
+    ids = []
+    for number in range(3):
+        name = f"try-{number}"
+        with experiment.start_logging(snapshot_directory=None, display_name=name) as run:
+            for step in range(4):
+                run.log("auc", number / 10 + step / 100, step=step)
+        ids.append(run.id)
+    token = (home.home / "token").read_text().strip()
+    address = f"{run.get_portal_url().split('#')[0]}#/{{}}&workspace=w&token={token}"
+    wanted = "?filter=metrics.auc%20%3E%200.05&order=-metrics.auc"
+    listed = browse(address.format(wanted), home.folder, until="try-1")
+    assert listed.index("try-2") < listed.index("try-1")
+    assert "try-0" not in listed
+    assert "auc ▼" in listed
+    assert '<td class="number metric" title="auc">0.23</td>' in listed
+    wrong = browse(address.format("?filter=auc"), home.folder, until="ends too soon")
+    assert "the filter 'auc' is not understood" in wrong
+    shown = browse(address.format(f"compare?runs={','.join(ids[1:])}"), home.folder, until="<path")
+    assert "2 runs compared" in shown
+    assert "<th>auc</th><td>0.13</td><td>0.23</td>" in shown
+    assert 'class="c1"></path>' in shown
+    assert "steps 0 to 3, values from 0.1 to 0.23" in shown
 
 
 def test_without_a_token_nothing_is_shown(home: Home, run: Run) -> None:

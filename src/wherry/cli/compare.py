@@ -151,6 +151,8 @@ def _sections(
             lines += ["", f"{kind}: the same"]
     lines += _curves(session, heads, logged)
     for record, files in zip(records[1:], found["files"]):
+        if not (records[0].get("snapshot_id") or record.get("snapshot_id")):
+            continue  # none of both was submitted with code
         lines += ["", *_files(records[0], record, files, alone=len(records) == 2)]
     return lines
 

@@ -16,8 +16,8 @@ from .tables import series
 
 def of_run(connection: Connection, seq: int, points: int | None) -> dict[str, dict[str, Any]]:
     """By name in the order of logging, each with ``kind``, ``count`` and, of a scalar, the ``last``
-    value. With ``points`` scalars have about so many ``steps`` and ``values``, and other kinds
-    their ``value``.
+    value. With ``points`` scalars have about so many ``steps`` (without one, the place is it) and
+    ``values``, and other kinds their ``value``.
     """
     query = select(series).where(series.c.run_seq == seq)
     rows = sorted(connection.execute(query), key=lambda row: row.id)
@@ -38,5 +38,9 @@ def _drawn(connection: Connection, row: Any, points: int) -> dict[str, Any]:
         return {}
     if row.kind != SCALAR:
         return {"value": shape(row.kind, logged.values)}
-    shown = logged.chosen(outline(logged.values, points))
-    return {"steps": shown.steps, "values": shown.values}
+    places = outline(logged.values, points)
+    shown = logged.chosen(places)
+    steps = [
+        place if step is None else step for place, step in zip(places, shown.steps, strict=True)
+    ]
+    return {"steps": steps, "values": shown.values}

@@ -126,6 +126,7 @@ def test_a_summary_has_last_values_and_outlines(api: TestClient, logged: list[st
     drawn = api.get(f"runs/{run_id}/metrics/summary", params={"points": 20}).json()["metrics"]
     assert len(drawn["loss"]["values"]) <= 22
     assert (min(drawn["loss"]["values"]), max(drawn["loss"]["values"])) == (-5, 999)
+    assert drawn["loss"]["steps"][-2:] == [1000, 1001]
     assert len(drawn["loss"]["steps"]) == len(drawn["loss"]["values"])
     assert drawn["row"]["value"] == {"x": [1, 2]}
     problem(api.get("runs/none/metrics/summary"), 404)

@@ -88,6 +88,7 @@ def test_curves_are_drawn_on_one_scale(wherry: Wherry, runs: Runs) -> None:
     place = lines.index("loss  from 1 to 8")
     assert lines[place + 1] == "  one  █▇▆▅▄▃▂▁"
     assert lines[place + 2] == "  two  ▁▁▁▁"
+    assert not [line for line in lines if line.startswith("files")]
 
 
 def test_many_curves_are_not_all_drawn(wherry: Wherry, runs: Runs) -> None:

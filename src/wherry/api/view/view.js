@@ -1,4 +1,4 @@
-// A window on the server's REST API: runs, one run with its log, curves and files, and compute targets.
+// A window on the server's REST API: runs, one run with its log, curves and files, runs compared, and compute targets.
 
 const API = "/api/v1";
 const main = document.getElementById("main");
@@ -6,7 +6,7 @@ const chooser = document.getElementById("workspace");
 const notice = document.getElementById("notice");
 const ENDED = new Set(["Completed", "Failed", "Canceled"]);
 const IMAGES = /\.(png|jpe?g|gif|svg|webp)$/i;
-const LISTED = 100, POINTS = 1000, ROWS = 50, LOG = 500000;
+const LISTED = 100, POINTS = 1000, ROWS = 50, LOG = 500000, METRICS = 4, OUTLINE = 500, COLORS = 8;
 let page = new AbortController();
 
 // The token comes once behind the '#', which browsers never send, and stays in this tab.
@@ -74,31 +74,69 @@ function bytes(size) {
 const short = (value) => (value === null ? "not a number" : typeof value === "number" ? String(Number(value.toPrecision(6))) : String(value));
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
-async function showList(experiment) {
-  const signal = page.signal;
-  const body = make("tbody"), more = make("p", { class: "soft" });
+async function showList(asked) {
+  const signal = page.signal, { experiment, filter, order } = asked;
+  const table = make("div"), more = make("p", { class: "soft" }), compared = make("button", { disabled: "" }, "Compare");
+  const chosen = new Set();
+  const choose = (id, on) => { if (on) chosen.add(id); else chosen.delete(id); compared.disabled = chosen.size < 2; };
+  compared.addEventListener("click", () => { location.hash = `#/compare${here(`&runs=${[...chosen].map(encodeURIComponent).join(",")}`)}`; });
   document.title = `${experiment || "Runs"} - Wherry`;
   main.replaceChildren(make("h1", {}, experiment ? `Runs of ${experiment}` : "Runs"),
-    experiment ? make("p", {}, make("a", { href: `#/${here()}` }, "all experiments")) : "", make("div", { class: "card" }, tableOf(body), more));
-  const query = `limit=${LISTED}` + (experiment ? `&experiment=${encodeURIComponent(experiment)}` : "");
+    experiment ? make("p", {}, make("a", { href: `#/${here()}` }, "all experiments")) : "",
+    make("div", { class: "card" }, filterForm(asked, compared), table, more));
+  const query = [`limit=${LISTED}`, "include=metrics", ...Object.entries({ experiment, filter, order_by: order })
+    .filter(([, value]) => value).map(([name, value]) => `${name}=${encodeURIComponent(value)}`)].join("&");
   while (!signal.aborted) {
-    const found = await read(`/workspaces/${encodeURIComponent(chooser.value)}/runs?${query}`);
+    let found = { items: [] }, wrong = "";
+    try { found = await read(`/workspaces/${encodeURIComponent(chooser.value)}/runs?${query}`); } catch (error) {
+      if (error.status !== 400) throw error;
+      wrong = [error.message, error.hint].filter(Boolean).join("; ");
+    }
     if (signal.aborted) return;
-    body.replaceChildren(...found.items.map(listed));
-    more.textContent = !found.items.length ? `No runs ${experiment ? "here" : "yet"}. Start one with: wherry run train.py`
-      : found.next_cursor ? `The newest ${LISTED}; wherry job list shows all.` : "";
+    const names = shownMetrics(found.items, order);
+    table.replaceChildren(tableOf(make("tbody", {}, ...found.items.map((run) => listed(run, names, { chosen, choose }))),
+      names.map((name) => sortLink(name, asked))));
+    more.textContent = wrong || (!found.items.length ? (filter ? "No such runs." : `No runs ${experiment ? "here" : "yet"}. Start one with: wherry run train.py`)
+      : found.next_cursor ? `The first ${LISTED}; wherry job list shows all.` : "");
+    if (wrong) return;
     await pause(2000);
   }
 }
 
 const here = (more = "") => `?workspace=${encodeURIComponent(chooser.value)}${more}`;
+const listHash = (asked) => `#/${here(Object.entries(asked).filter(([, value]) => value).map(([name, value]) => `&${name}=${encodeURIComponent(value)}`).join(""))}`;
 
-function tableOf(body) {
-  return listOf(["run", "experiment", "status", "submitted", "took", "message"], body);
+function filterForm(asked, compared) {
+  const field = make("input", { type: "search", name: "filter", size: 50, value: asked.filter || "", "aria-label": "filter",
+    placeholder: "metrics.auc > 0.8 and tags.team = 'x'", spellcheck: "false" });
+  const apply = (event) => { event.preventDefault(); location.hash = listHash({ ...asked, filter: field.value.trim() }); };
+  return make("form", { class: "row", onsubmit: apply }, field, make("button", {}, "Filter"), compared);
+}
+
+// The metric that is sorted by, and the first few that the runs have.
+function shownMetrics(runs, order) {
+  const sorted = order && order.match(/^-?metrics\.(.+)$/);
+  const names = new Set([...(sorted ? [plainName(sorted[1])] : []), ...runs.flatMap((run) => Object.keys(run.metrics || {}))]);
+  return [...names].slice(0, METRICS);
+}
+
+const plainName = (name) => name.replace(/^`(.*)`$/, "$1");
+const quoted = (name) => (/^[A-Za-z_][\w./@:-]*$/.test(name) ? name : `\`${name}\``);
+
+// The greatest first; once more, the least.
+function sortLink(name, asked) {
+  const field = `metrics.${quoted(name)}`, down = asked.order === `-${field}`;
+  const mark = down ? " ▼" : asked.order === field ? " ▲" : "";
+  return make("a", { href: listHash({ ...asked, order: down ? field : `-${field}` }), title: `sort by ${name}` }, name + mark);
+}
+
+function tableOf(body, metrics = []) {
+  return listOf(["run", "experiment", "status", ...metrics, "submitted", "took", "message"], body);
 }
 
 function listOf(names, body, more = "") {
-  return make("table", { class: `list ${more}` }, make("thead", {}, make("tr", {}, ...names.map((name) => make("th", {}, name)))), body);
+  const head = (name) => make("th", { class: name instanceof Node ? "number" : null }, name);
+  return make("table", { class: `list ${more}` }, make("thead", {}, make("tr", {}, ...names.map(head))), body);
 }
 
 // A row of a list: on a narrow page the extra is left out, the rest is put in pairs, the reason below.
@@ -113,9 +151,73 @@ const experimentLink = (name) => make("a", { href: `#/${here(`&experiment=${enco
 
 const targetLink = (name) => make("a", { href: `#/compute/${encodeURIComponent(name)}${here()}` }, name);
 
-function listed(run) {
-  return listRow(runLink(run.id, run.display_name), run.display_name ? run.id : "", experimentLink(run.experiment),
+function listed(run, metrics = [], choice = null) {
+  const row = listRow(runLink(run.id, run.display_name), run.display_name ? run.id : "", experimentLink(run.experiment),
     badge(run), when(run.submitted_at), lasted(run), run.message);
+  const values = metrics.map((name) => [name, (run.metrics || {})[name]]);
+  row.querySelector(".state").after(...values.map(([name, value]) => make("td", { class: "number metric", title: name }, value === undefined ? "" : short(value))));
+  if (choice) row.querySelector(".name").prepend(chooserOf(run, choice));
+  return row;
+}
+
+function chooserOf(run, { chosen, choose }) {
+  const box = make("input", { type: "checkbox", "aria-label": `compare ${run.display_name || run.id}`, onchange: (event) => choose(run.id, event.target.checked) });
+  box.checked = chosen.has(run.id);
+  return box;
+}
+
+// Runs side by side: what differs, and the curves of each metric over each other.
+async function showComparison(ids) {
+  const signal = page.signal, facts = make("div", { class: "card" }), curves = make("div", { class: "grid" });
+  document.title = `${ids.length} runs compared - Wherry`;
+  main.replaceChildren(make("h1", {}, `${ids.length} runs compared`), facts, curves);
+  while (!signal.aborted) {
+    const runs = await Promise.all(ids.map(async (id) => {
+      const path = `/runs/${encodeURIComponent(id)}`;
+      const [run, told] = [await read(path), await read(`${path}/metrics/summary?points=${OUTLINE}`)];
+      return { ...run, metrics: told.metrics };
+    }));
+    if (signal.aborted) return;
+    renew(facts, runs, (items) => [differences(items)]);
+    renew(curves, runs.map((run) => run.metrics), () => drawCurves(runs));
+    if (runs.every((run) => ENDED.has(run.status))) return;
+    await pause(3000);
+  }
+}
+
+function differences(runs) {
+  const lasts = (run) => Object.fromEntries(Object.entries(run.metrics).filter(([, told]) => told.kind === "scalar").map(([name, told]) => [name, short(told.last)]));
+  const given = (run) => ({ arguments: ((run.spec || {}).arguments || []).join(" "), ...run.params });
+  const rows = [["status", runs.map((run) => run.status)], ["took", runs.map(lasted)], ["experiment", runs.map((run) => run.experiment)],
+    ...sideBySide(runs, given), ["tags", runs.map((run) => pairsOf(run.tags))], ["snapshot", runs.map((run) => (run.snapshot_id || "").slice(0, 12))], ...sideBySide(runs, lasts)];
+  const differing = rows.filter(([, values]) => values.some((value) => value !== values[0]));
+  const heads = runs.map((run, at) => make("th", {}, make("span", { class: `mark c${at % COLORS}` }, "■ "), runLink(run.id, run.display_name)));
+  const body = differing.map(([name, values]) => make("tr", {}, make("th", {}, name), ...values.map((value) => make("td", {}, value === undefined ? "" : value))));
+  return make("table", {}, make("thead", {}, make("tr", {}, make("th", {}, "what differs"), ...heads)), make("tbody", {}, ...body));
+}
+
+function sideBySide(runs, of) {
+  const found = runs.map(of), names = new Set(found.flatMap((each) => Object.keys(each)));
+  return [...names].map((name) => [name, found.map((each) => each[name])]);
+}
+
+function drawCurves(runs) {
+  const names = new Set(runs.flatMap((run) => Object.entries(run.metrics).filter(([, told]) => told.kind === "scalar" && told.count > 1).map(([name]) => name)));
+  return [...names].map((name) => {
+    const curves = runs.map((run) => pointsOf(run.metrics[name])), known = curves.flat();
+    const text = known.length ? `steps ${known.reduce((a, [x]) => Math.min(a, x), Infinity)} to ${known.reduce((a, [x]) => Math.max(a, x), -Infinity)}, values from ${short(least(known.map(([, y]) => y)))} to ${short(most(known.map(([, y]) => y)))}` : "none a number";
+    return make("div", { class: "chart" }, make("h2", { title: name }, name), overlay(curves), make("small", { class: "soft" }, text));
+  });
+}
+
+const pointsOf = (told) => (told && told.steps ? told.steps.map((step, at) => [step, told.values[at]]).filter(([, value]) => typeof value === "number") : []);
+
+function overlay(curves) {
+  const all = curves.flat(), xs = all.map(([x]) => x), ys = all.map(([, y]) => y);
+  const [left, low] = all.length ? [least(xs), least(ys)] : [0, 0];
+  const [width, height] = all.length ? [most(xs) - left || 1, most(ys) - low || 1] : [1, 1];
+  const place = ([x, y]) => `${(((x - left) / width) * 100).toFixed(2)} ${(95 - ((y - low) / height) * 90).toFixed(2)}`;
+  return drawing(...curves.map((points, at) => [points.map((point, first) => (first ? "L" : "M") + place(point)).join(""), `c${at % COLORS}`]));
 }
 
 const targets = () => `/workspaces/${encodeURIComponent(chooser.value)}/computes`;
@@ -314,7 +416,7 @@ function factsOf(entries) {
 }
 
 function drawRuns(title, runs) {
-  return [make("div", { class: "card" }, make("h2", {}, title), runs.length ? tableOf(make("tbody", {}, ...runs.map(listed))) : "")];
+  return [make("div", { class: "card" }, make("h2", {}, title), runs.length ? tableOf(make("tbody", {}, ...runs.map((run) => listed(run)))) : "")];
 }
 
 function drawMetrics(metrics) {
@@ -378,10 +480,16 @@ function line(values) {
     const word = open ? "L" : "M"; open = true;
     return `${word}${((index / (values.length - 1)) * 100).toFixed(2)} ${(95 - ((value - low) / span) * 90).toFixed(2)}`;
   });
+  return drawing([steps.join(""), "c0"]);
+}
+
+function drawing(...paths) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("viewBox", "0 0 100 100"); svg.setAttribute("preserveAspectRatio", "none");
-  const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
-  path.setAttribute("d", steps.join("")); svg.append(path);
+  for (const [steps, color] of paths) {
+    const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    path.setAttribute("d", steps); path.setAttribute("class", color); svg.append(path);
+  }
   return svg;
 }
 
@@ -464,11 +572,12 @@ async function start() {
     chooser.replaceChildren(...names.map((name) => make("option", {}, name)));
     chooser.value = names.includes(wanted) ? wanted : names.includes("default") ? "default" : names[0];
     sessionStorage.setItem("workspace", chooser.value);
-    const run = location.hash.match(/#\/runs\/([^?&]+)/), experiment = location.hash.match(/[?&]experiment=([^&]+)/);
+    const run = location.hash.match(/#\/runs\/([^?&]+)/), said = (name) => { const found = location.hash.match(new RegExp(`[?&]${name}=([^&]+)`)); return found && decodeURIComponent(found[1]); };
     const compute = location.hash.match(/#\/compute(?:\/([^?&]+))?/);
     for (const link of document.querySelectorAll("nav a")) link.setAttribute("aria-current", link.textContent === (compute ? "Compute" : "Runs") ? "page" : "false");
     await (run ? showRun(decodeURIComponent(run[1])) : compute ? (compute[1] ? showTarget(decodeURIComponent(compute[1])) : showTargets())
-      : showList(experiment && decodeURIComponent(experiment[1])));
+      : /^#\/compare/.test(location.hash) ? showComparison([...new Set((said("runs") || "").split(",").filter(Boolean))])
+        : showList({ experiment: said("experiment"), filter: said("filter"), order: said("order") }));
   } catch (error) {
     if (signal.aborted) return;
     if (error.status === 401) { askForToken(error); return; }
