@@ -14,6 +14,7 @@ from wherry.core.records import iso
 from wherry.core.schedules import following
 from wherry.core.session_tries import TRIES, again_at
 from wherry.core.sessions import SESSION
+from wherry.core.text import harmless
 from wherry.store import computes, instances, nodes
 
 from . import instance_kernels, session_facts
@@ -85,7 +86,7 @@ def _errors(
     found = [{"code": "EnvironmentNotFound", "message": each} for each in missing]
     if said.get("session.error"):
         code = "UserSetupFailed" if said.get("session.phase") == USER_SETUP_FAILED else SETUP_FAILED
-        found.append({"code": code, "message": said["session.error"]})
+        found.append({"code": code, "message": harmless(said["session.error"])})
     elif run is not None and run.status == Status.FAILED.value and instance.failures:
         found.append({"code": SETUP_FAILED, "message": str(run.message)})
     return found

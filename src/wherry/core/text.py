@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
+_SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
 
 def clean(text: str, limit: int = 0) -> str:
     """Without NULs and lone surrogates, at most ``limit`` characters (0: any length)."""
@@ -10,6 +15,15 @@ def clean(text: str, limit: int = 0) -> str:
     if "\0" in text:
         text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
     return text[: limit - 1] + "…" if limit and len(text) > limit else text
+
+
+def harmless(text: str) -> str:
+    """What a program has printed, without what would do something to a terminal.
+
+    >>> harmless("\\x1b[31mred\\x1b[0m\\x1b]0;title\\x07\\r\\n\\tnext")
+    'red\\n\\tnext'
+    """
+    return _CONTROLS.sub("", _SEQUENCES.sub("", text))
 
 
 def shown(value: object) -> str:

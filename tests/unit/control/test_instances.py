@@ -229,6 +229,14 @@ def test_a_session_that_does_not_come_up_is_tried_three_times(world: InstanceWor
     assert world.state == "Running"
 
 
+def test_what_a_script_has_printed_does_nothing_to_a_terminal(world: InstanceWorld) -> None:
+    world.come_up()
+    printed = "\x1b]0;title\x07\x1b[2J\x1b[31mno such\x1b[0m\r\n\tfilé\x08\x9b2J"
+    runs.change(world.plane, world.session, {"tags": {"session.error": printed}})
+    [error] = world.show()["instance"]["errors"]
+    assert error["message"] == "no such\n\tfilé2J"
+
+
 def die(world: InstanceWorld) -> str:
     """JupyterLab was there, and is not kept alive."""
     session = world.session
