@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 export UV_PYTHON_DOWNLOADS ?= never
 
-.PHONY: help setup system demo test check format containers ssh torch jupyter attack fuzz drills chaos installs bench clean
+.PHONY: help setup system demo test check format containers ssh torch jupyter mlflow attack fuzz drills chaos installs bench clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,6 +50,9 @@ torch: setup system  ## PyTorch's own processes on two nodes; the first time it 
 
 jupyter: setup system  ## compute instances with a real JupyterLab; the first time it is installed
 	@.venv/bin/python -m pytest -q -m jupyter --timeout 900 tests/session
+
+mlflow: setup system  ## MLflow's released clients, oldest and newest, with a real server; the first time they are installed
+	@.venv/bin/python -m pytest -q -m mlflow --timeout 900 tests/mlflow
 
 drills: setup  ## processes die, disks fill, networks break; in a few minutes
 	@.venv/bin/python -m pytest -q -m chaos --timeout 600 tests/chaos

@@ -173,3 +173,14 @@ def test_a_compute_instance_is_shown_with_what_can_be_done(home: Home, run: Run)
     assert ">Start</button>" in shown
     instance.delete()
     instance.wait_for_completion(is_delete_operation=True)
+
+
+def test_a_link_of_mlflow_leads_to_the_run(home: Home, run: Run) -> None:
+    token = (home.home / "token").read_text().strip()
+    address = f"{run.experiment.workspace.mlflow_tracking_uri}/#/experiments/x/runs/{run.id}"
+    page = browse(f"{address}?token={token}", home.folder, until="Child runs")
+    assert run.id in page
+    assert "Child runs" in page
+    listing = f"{run.experiment.workspace.mlflow_tracking_uri}/#/experiments/{run.experiment.id}"
+    page = browse(f"{listing}?token={token}", home.folder, until="Runs of e")
+    assert "Runs of e" in page

@@ -31,9 +31,12 @@ class Experiment:
     >>> run = experiment.submit(ScriptRunConfig(source_directory="src", script="train.py"))
     """
 
-    def __init__(self, workspace: wherry.Workspace, name: str, **_: Any) -> None:
+    def __init__(
+        self, workspace: wherry.Workspace, name: str, *, _exists: bool = False, **_: Any
+    ) -> None:
         self.workspace = workspace
-        self.name = check_name("experiment", name)
+        # One that MLflow's client has made may be called otherwise.
+        self.name = name if _exists else check_name("experiment", name)
         self._record: Dict[str, Any] = {}
 
     @staticmethod

@@ -453,7 +453,7 @@ class Workspace:
         return items
 
     def _experiment(self, record: Mapping[str, Any]) -> Experiment:
-        experiment = Experiment(self, record["name"])
+        experiment = Experiment(self, record["name"], _exists=True)
         if "id" in record:
             experiment._record = dict(record)
         return experiment
@@ -467,7 +467,8 @@ class Workspace:
                 _disable_service_check=True,
                 _client=self._client,
             )
-        return Run(Experiment(home, record["experiment"]), record["id"], _record=record)
+        experiment = Experiment(home, record["experiment"], _exists=True)
+        return Run(experiment, record["id"], _record=record)
 
 
 def _existing(client: Client, name: str) -> Dict[str, Any]:

@@ -223,3 +223,22 @@ def test_what_a_script_spools_is_logged_as_mlflow_would(
     assert run["info"]["run_name"] == "best"
     assert run["data"]["params"] == [{"key": "lr", "value": "0.1"}]
     assert run["data"]["metrics"] == [{"key": "loss", "value": 0.5, "timestamp": 1500, "step": 3}]
+
+
+def test_links_that_clients_print_lead_to_the_page(api: TestClient) -> None:
+    reply = api.get(f"{ROOT}/w/", headers={"Authorization": ""}, follow_redirects=False)
+    assert reply.status_code == 307
+    assert reply.headers["location"] == "/view/?workspace=w"
+
+
+def test_clients_are_told_what_they_ask_for_first(api: TestClient) -> None:
+    told = api.get(f"{ROOT}/w/api/3.0/mlflow/server-info").json()
+    assert told["workspaces_enabled"] is False
+    assert api.get(f"{ROOT}/w/health").text == "OK"
+
+
+def test_who_sends_in_parts_is_told_to_send_it_whole(api: TestClient, run_id: str) -> None:
+    path = f"{ROOT}/w/api/2.0/mlflow-artifacts/mpu/create/0/{run_id}/artifacts"
+    reply = api.post(path, json={"path": "model.bin", "num_parts": 3})
+    assert reply.status_code == 501
+    assert reply.json()["message"].startswith("Multipart upload is not supported for the current")

@@ -24,6 +24,8 @@ from .unserved import UnservedError
 
 PREFIX = "api/2.0/mlflow-artifacts/"
 _ARTIFACTS = PREFIX + "artifacts"
+# By these words a client knows that it may send the file whole.
+_NO_PARTS = "Multipart upload is not supported for the current artifact repository"
 
 
 @endpoint("GET", "artifacts/list")
@@ -44,7 +46,7 @@ async def answer(request: Request, bare: Call, path: str) -> Response:
         wanted = request.query_params.get("path", "")
         return JSONResponse(await run_in_threadpool(_listed, bare, wanted))
     if not path.startswith(_ARTIFACTS + "/"):
-        raise UnservedError("uploads in parts are not served here: send the file whole")
+        raise UnservedError(_NO_PARTS)
     place = path.removeprefix(_ARTIFACTS + "/")
     if request.method == "PUT":
         return await _put(request, bare, place)

@@ -6,12 +6,12 @@ import base64
 import binascii
 import json
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wherry.api import problems
@@ -33,6 +33,7 @@ from . import (
     model_versions,
     registered_models,
     runs,
+    server_info,
     unserved,
 )
 from .calls import Call, find
@@ -49,6 +50,7 @@ SERVED = (
     model_versions,
     registered_models,
     runs,
+    server_info,
 )
 _WHO = who_may("*", "/mlflow/{workspace}/{path}")
 _CODES = {
@@ -86,6 +88,10 @@ class MLflow:
 async def _answer(request: Request) -> Response:
     _, _, workspace, *rest = request.scope["path"].split("/")
     path = "/".join(rest)
+    if path == "" and request.method in ("GET", "HEAD"):
+        return RedirectResponse(
+            f"/view/?workspace={quote(workspace)}"
+        )  # a browser keeps what is after '#'
     if path == "health":
         return PlainTextResponse("OK")
     if path == "version":

@@ -9,6 +9,13 @@ const IMAGES = /\.(png|jpe?g|gif|svg|webp)$/i;
 const LISTED = 100, POINTS = 1000, ROWS = 50, LOG = 500000, METRICS = 4, OUTLINE = 500, COLORS = 8;
 let page = new AbortController();
 
+// A link that MLflow's clients print is led here with its workspace before the '#'.
+const named = location.search.match(/^\?workspace=([^&]+)/);
+if (named) {
+  sessionStorage.setItem("workspace", decodeURIComponent(named[1]));
+  history.replaceState(null, "", location.pathname + location.hash);
+}
+
 // The token comes once behind the '#', which browsers never send, and stays in this tab.
 const handed = location.hash.match(/token=([0-9A-Za-z._-]+)/);
 if (handed) {
@@ -561,6 +568,11 @@ function askForToken(error) {
   field.focus();
 }
 
+async function experimentName(id) {
+  const known = (await read(`/workspaces/${encodeURIComponent(chooser.value)}/experiments`)).items.find((each) => each.id === id);
+  return known ? known.name : null;
+}
+
 async function start() {
   page.abort();
   page = new AbortController();
@@ -572,12 +584,13 @@ async function start() {
     chooser.replaceChildren(...names.map((name) => make("option", {}, name)));
     chooser.value = names.includes(wanted) ? wanted : names.includes("default") ? "default" : names[0];
     sessionStorage.setItem("workspace", chooser.value);
-    const run = location.hash.match(/#\/runs\/([^?&]+)/), said = (name) => { const found = location.hash.match(new RegExp(`[?&]${name}=([^&]+)`)); return found && decodeURIComponent(found[1]); };
+    const run = location.hash.match(/#\/(?:experiments\/[^/?&]+\/)?runs\/([^/?&]+)/), said = (name) => { const found = location.hash.match(new RegExp(`[?&]${name}=([^&]+)`)); return found && decodeURIComponent(found[1]); };
+    const numbered = location.hash.match(/#\/experiments\/([^/?&]+)/);
     const compute = location.hash.match(/#\/compute(?:\/([^?&]+))?/);
     for (const link of document.querySelectorAll("nav a")) link.setAttribute("aria-current", link.textContent === (compute ? "Compute" : "Runs") ? "page" : "false");
     await (run ? showRun(decodeURIComponent(run[1])) : compute ? (compute[1] ? showTarget(decodeURIComponent(compute[1])) : showTargets())
       : /^#\/compare/.test(location.hash) ? showComparison([...new Set((said("runs") || "").split(",").filter(Boolean))])
-        : showList({ experiment: said("experiment"), filter: said("filter"), order: said("order") }));
+        : showList({ experiment: said("experiment") || (numbered && await experimentName(numbered[1])), filter: said("filter"), order: said("order") }));
   } catch (error) {
     if (signal.aborted) return;
     if (error.status === 401) { askForToken(error); return; }
