@@ -24,9 +24,11 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from wherry.core.errors import UserErrorException
 from wherry.core.mlflow import stored_statuses
-from wherry.core.search import ATTRIBUTE, METRIC, PARAM, PROPERTY, TAG, Condition, Value
+from wherry.core.search import ATTRIBUTE, DATASET, METRIC, PARAM, PROPERTY, TAG, Condition, Value
 
 from . import run_labels
+from .model_tables import input_datasets, run_datasets
+from .run_inputs import CONTEXT
 from .tables import bytewise, equals, experiments, labels, runs, series
 
 Test = Callable[[Any, str, Value], ColumnElement[bool]]
@@ -106,6 +108,13 @@ _TEXTS: dict[str, Any] = {
 }
 
 
+_OF_DATASETS: dict[str, Any] = {
+    "name": input_datasets.c.name,
+    "digest": input_datasets.c.digest,
+    "context": run_datasets.c.tags[CONTEXT].as_string(),
+}
+
+
 def holds(condition: Condition, *, sqlite: bool) -> ColumnElement[bool]:
     """Whether it does, of the run in ``runs``."""
     entity, key, operator, value = condition
@@ -115,6 +124,8 @@ def holds(condition: Condition, *, sqlite: bool) -> ColumnElement[bool]:
         return _attribute(key, operator, value, sqlite)
     if entity == TAG and key in _COLUMNS_OF_TAGS:
         return of_text(_COLUMNS_OF_TAGS[key], operator, value, sqlite)
+    if entity == DATASET:
+        return _dataset(key, operator, value, sqlite)
     if entity not in _KINDS:
         raise UserErrorException(f"runs cannot be searched by {entity}")
     mine = [labels.c.run_seq == runs.c.seq, labels.c.kind == _KINDS[entity], labels.c.key == key]
@@ -123,6 +134,21 @@ def holds(condition: Condition, *, sqlite: bool) -> ColumnElement[bool]:
     if operator == "IS NOT NULL":
         return exists().where(*mine)
     return exists().where(*mine, of_text(labels.c.value, operator, value, sqlite))
+
+
+def _dataset(key: str, operator: str, value: Value, sqlite: bool) -> ColumnElement[bool]:
+    """Whether one that the run took in is so; for IS NULL, whether none is."""
+    if key not in _OF_DATASETS:
+        raise UserErrorException(
+            f"datasets have no {key!r}", hint=f"they have {', '.join(_OF_DATASETS)}"
+        )
+    mine = exists().where(
+        run_datasets.c.run_seq == runs.c.seq,
+        run_datasets.c.dataset_seq == input_datasets.c.seq,
+    )
+    if operator == "IS NULL":
+        return not_(mine.where(_OF_DATASETS[key].is_not(None)))
+    return mine.where(of_text(_OF_DATASETS[key], operator, value, sqlite))
 
 
 def of_metric(condition: Condition) -> list[ColumnElement[bool]]:
@@ -143,6 +169,15 @@ def narrow(condition: Condition, experiment_ids: Sequence[str]) -> Any:
             labels.c.kind == _KINDS[entity],
             labels.c.key == key,
             *equals(labels.c.value, str(value)),
+        )
+    if (entity, key, operator) == (DATASET, "name", "=") and experiment_ids:
+        return (
+            select(run_datasets.c.run_seq)
+            .join(input_datasets, input_datasets.c.seq == run_datasets.c.dataset_seq)
+            .where(
+                input_datasets.c.experiment_id.in_(experiment_ids),
+                input_datasets.c.name == value,
+            )
         )
     column = _TEXTS.get(key) if entity == ATTRIBUTE else _COLUMNS_OF_TAGS.get(key)
     if operator == "=" and (column is runs.c.parent_id or column is runs.c.id):
