@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 export UV_PYTHON_DOWNLOADS ?= never
 
-.PHONY: help setup system demo test check format containers ssh torch jupyter mlflow attack fuzz drills chaos installs bench clean
+.PHONY: help setup system demo test check format containers ssh torch s3 jupyter mlflow attack fuzz drills chaos installs bench clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -47,6 +47,9 @@ ssh: setup system  ## nodes over SSH: the driver contract on an old Python, faul
 
 torch: setup system  ## PyTorch's own processes on two nodes; the first time it is installed
 	@.venv/bin/python -m pytest -q -m torch --timeout 600 tests/e2e tests/ssh
+
+s3: setup system  ## files in a bucket of a real S3 server; the first time it is installed
+	@.venv/bin/python -m pytest -q -m s3 --timeout 600 tests/contract/test_blobs.py tests/buckets
 
 jupyter: setup system  ## compute instances with a real JupyterLab; the first time it is installed
 	@.venv/bin/python -m pytest -q -m jupyter --timeout 900 tests/session

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import podman as podman_of_tests
+from tests import s3 as s3_of_tests
 from tests.homes import home
 from tests.postgres import find_programs, start
 from wherry.store.database import Database
@@ -51,6 +52,23 @@ def podman() -> Iterator[podman_of_tests.Podman]:
         pytest.skip(f"there are no containers here: {missing}")
     with podman_of_tests.serving() as podman:
         yield podman
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[s3_of_tests.Server]:
+    missing = s3_of_tests.missing()
+    if missing:
+        pytest.skip(missing)
+    with s3_of_tests.serving() as server:
+        yield server
+
+
+@pytest.fixture
+def s3(s3_server: s3_of_tests.Server, monkeypatch: pytest.MonkeyPatch) -> s3_of_tests.Server:
+    """A real S3 server, and the variables of one who may use it."""
+    for name, value in s3_server.variables.items():
+        monkeypatch.setenv(name, value)
+    return s3_server
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])

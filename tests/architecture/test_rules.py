@@ -24,6 +24,7 @@ READS_ENVIRONMENT = {
     "session/__main__.py",
     "runner",
     "builds",
+    "blobs/opening.py",
     "drivers/local.py",
     "drivers/container_instances.py",
     "drivers/gpus.py",

@@ -5,15 +5,14 @@ together.
 from __future__ import annotations
 
 import os
-import socket
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.homes import Home, living, wait_until
+from tests.lines import Line
 from wherry import Experiment, Run, Workspace
 from wherry.cli.main import main
 from wherry.core.errors import ServerUnavailableError, WherryError
@@ -24,52 +23,6 @@ from wherry.sdk.files import RunFiles
 
 MB = 1 << 20
 SIZE = 32 * MB
-
-
-class Line:
-    """A way to the server that is cut off after so many bytes, as often as it is told to."""
-
-    def __init__(self, port: int) -> None:
-        self.port = port
-        self.up = self.down = 0
-        self.cuts: list[tuple[str, int]] = []
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                near, _ = self._listener.accept()
-            except OSError:
-                return
-            try:
-                far = socket.create_connection(("127.0.0.1", self.port))
-            except OSError:
-                near.close()
-                continue
-            for way, source, sink in (("up", near, far), ("down", far, near)):
-                threading.Thread(target=self._pump, args=(way, source, sink), daemon=True).start()
-
-    def _pump(self, way: str, source: socket.socket, sink: socket.socket) -> None:
-        passed = 0
-        with suppress(OSError):
-            while data := source.recv(1 << 16):
-                sink.sendall(data)
-                passed += len(data)
-                setattr(self, way, getattr(self, way) + len(data))
-                if self.cuts and self.cuts[0][0] == way and passed >= self.cuts[0][1]:
-                    self.cuts.pop(0)
-                    break
-        for end in (source, sink):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +127,8 @@ def test_a_killed_server_loses_nothing_that_arrived(
     )
     arrived = home.home / "blobs" / "partial"
     line.cuts = [("up", 20 * MB)]
-    sender = threading.Thread(target=shipper.put_file, args=(run.id, "outputs/large", str(large)))
+    sent_file = (run.id, "outputs/large", str(large))
+    sender = threading.Thread(target=shipper.put_file, args=sent_file, daemon=True)
     sender.start()
     wait_until(lambda: line.cuts == [] and any(arrived.glob("*")))
     home.kill_server()

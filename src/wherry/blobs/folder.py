@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import secrets
 import shutil
 import threading
@@ -14,12 +13,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from wherry.core.errors import ConflictError, NotFoundError, UserErrorException
+from wherry.core.errors import ConflictError, NotFoundError
 
 from .base import Blob
+from .receiving import place_of, receive
 from .syncing import sync_all
 
-_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _AT_ONCE = 512
 
 
@@ -34,14 +33,6 @@ class FolderBlobStore:
         self._incoming = root / "incoming"
         self._incoming.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def clear_incoming(self) -> None:
-        """Remove what was being received by someone who is gone."""
-        for leftover in self._incoming.iterdir():
-            if leftover.is_dir():  # of an earlier version
-                shutil.rmtree(leftover, ignore_errors=True)
-            else:
-                leftover.unlink(missing_ok=True)
-
     def put(self, chunks: Iterable[bytes], *, expected: str | None = None) -> Blob:
         return self.put_many([(expected, chunks)])[0]
 
@@ -53,7 +44,7 @@ class FolderBlobStore:
             for number, (expected, chunks) in enumerate(contents):
                 path = f"{draft}-{number}"
                 drafts[path] = Blob("", 0)
-                drafts[path] = _receive(path, expected, chunks)
+                drafts[path] = receive(path, expected, chunks)
             received = list(drafts.values())
             self._keep(drafts)
         finally:
@@ -120,9 +111,16 @@ class FolderBlobStore:
             del drafts[path]
 
     def _path(self, digest: str) -> str:
-        if not _DIGEST.match(digest):
-            raise UserErrorException(f"{digest[:80]!r} is not a SHA-256 digest")
-        return f"{self._root}/{digest[:2]}/{digest}"
+        return f"{self._root}/{place_of(digest)}"
+
+
+def clear(incoming: Path) -> None:
+    """Remove what was being received by someone who is gone."""
+    for leftover in incoming.glob("*"):
+        if leftover.is_dir():  # of an earlier version
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)
 
 
 class FolderLogStore:
@@ -170,26 +168,6 @@ class FolderLogStore:
     def _path(self, key: str) -> Path:
         name = hashlib.sha256(key.encode()).hexdigest()
         return self._root / name[:2] / name / "log"
-
-
-def _receive(path: str, expected: str | None, chunks: Iterable[bytes]) -> Blob:
-    digest, size = hashlib.sha256(), 0
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        for chunk in chunks:
-            digest.update(chunk)
-            file.write(chunk)
-            size += len(chunk)
-    _check(digest.hexdigest(), expected)
-    return Blob(digest.hexdigest(), size)
-
-
-def _check(digest: str, expected: str | None) -> None:
-    if expected is not None and digest != expected:
-        raise UserErrorException(
-            f"the content sent as {expected} has digest {digest}",
-            hint="the file changed while it was sent: submit again",
-        )
 
 
 def _write(descriptor: int, pieces: list[bytes], skipped: int) -> int:

@@ -19,7 +19,8 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from wherry.blobs.base import BlobStore, LogStore
-from wherry.blobs.folder import FolderBlobStore, FolderLogStore
+from wherry.blobs.folder import FolderLogStore
+from wherry.blobs.opening import open_blobs
 from wherry.blobs.partials import Partials
 from wherry.core import private_files
 from wherry.core.errors import ServerUnavailableError, WherryError
@@ -42,6 +43,7 @@ from .recent import Recent
 from .resealing import seal_all
 from .sightings import Place, Sighting
 from .signals import Signals
+from .store_choice import check_store
 from .traffic import Traffic
 
 DEFAULT_WORKSPACE = "default"
@@ -168,10 +170,12 @@ def open_plane(settings: Settings) -> Plane:
             f"the database {database.name} cannot be used: {_first_line(cause)}",
             hint="WHERRY_DATABASE_URL names another; empty, it is a file in WHERRY_HOME",
         ) from None
+    blobs = open_blobs(settings.blobs, home / "blobs")
+    check_store(database, blobs, settings.blobs, home)
     plane = Plane(
         settings=settings,
         database=database,
-        blobs=_blobs(home / "blobs"),
+        blobs=blobs,
         logs=FolderLogStore(home / "logs"),
         drivers=_drivers(settings),
         secret=secret,
@@ -192,12 +196,6 @@ def _sqlite(path: Path) -> str:
 
 def _first_line(cause: object) -> str:
     return str(cause).strip().split("\n")[0]
-
-
-def _blobs(folder: Path) -> FolderBlobStore:
-    blobs = FolderBlobStore(folder)
-    blobs.clear_incoming()  # half-received by a server that was killed
-    return blobs
 
 
 def _drivers(settings: Settings) -> dict[str, Driver]:

@@ -46,6 +46,13 @@ SETTINGS: Tuple[Setting, ...] = (
     Setting(
         "database_url", "WHERRY_DATABASE_URL", "text", "", "PostgreSQL; empty: SQLite in the home"
     ),
+    Setting(
+        "blobs",
+        "WHERRY_BLOBS",
+        "bucket",
+        "",
+        "s3://bucket/prefix, gs:// or az:// for files and snapshots; empty: a folder in the home",
+    ),
     Setting("log_level", "WHERRY_LOG_LEVEL", "level", "info", "how much the server writes"),
     Setting("local_cpus", "WHERRY_LOCAL_CPUS", "count", None, "CPUs of target local; empty: all"),
     Setting(
@@ -95,6 +102,7 @@ class Settings:
     allowed_hosts: str
     instances_host: str
     database_url: str
+    blobs: str
     log_level: str
     local_cpus: Optional[float]
     local_memory: str
@@ -258,6 +266,14 @@ def _url(raw: Any) -> str:
     return text
 
 
+def _bucket(raw: Any) -> str:
+    text = str(raw).strip().rstrip("/")
+    scheme, _, rest = text.partition("://")
+    if text and (scheme not in ("s3", "gs", "az") or not rest.partition("/")[0] or "@" in rest):
+        raise ValueError("is no bucket: write it like s3://bucket/prefix, gs://... or az://...")
+    return text
+
+
 def _size(raw: Any) -> str:
     text = str(raw).strip()
     try:
@@ -300,6 +316,7 @@ _KINDS: Dict[str, Callable[[Any], Any]] = {
     "path": _path,
     "size": _size,
     "url": _url,
+    "bucket": _bucket,
     "seconds": lambda raw: _number(raw, 0, 1e9, "a number of seconds"),
     "count": lambda raw: _number(raw, 0, 1e6, "a number from 0 up"),
     "whole": _whole,
