@@ -160,9 +160,9 @@ def of_metric(condition: Condition) -> list[ColumnElement[bool]]:
 def narrow(condition: Condition, experiment_ids: Sequence[str]) -> Any:
     """The runs that meet it, by an index; None where there is none for it."""
     entity, key, operator, value = condition
-    if entity == METRIC and len(experiment_ids) == 1 and operator != "!=":
+    if entity == METRIC and experiment_ids and operator != "!=":
         return select(series.c.run_seq).where(
-            series.c.experiment_id == experiment_ids[0], *of_metric(condition)
+            series.c.experiment_id.in_(experiment_ids), *of_metric(condition)
         )
     if entity in _KINDS and operator == "=" and not (entity == TAG and key in _COLUMNS_OF_TAGS):
         return select(labels.c.run_seq).where(

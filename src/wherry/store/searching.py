@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -70,14 +70,12 @@ def page(
     """The runs by number, and the cursor of the next page if there is one."""
     after = _decode(cursor) if cursor else None
     order = search.orders[0] if search.orders else None
-    if order is not None and order.entity == METRIC and not search.experiment_ids:
-        search = replace(search, experiment_ids=_every_experiment(connection, search))
     walk = _Walk(connection, search, limit)
     if walk.few is not None or len(search.orders) > 1:
         found = walk.sorted(after)
     elif order is None or (order.entity, order.key) == (ATTRIBUTE, "submit_time"):
         found = walk.by_submission(after, descending=order is None or order.descending)
-    elif order.entity == METRIC and 1 <= len(search.experiment_ids) <= _BRANCHES:
+    elif order.entity == METRIC and walk.experiment_ids:
         found = walk.by_metric(after, order)
     else:
         found = walk.sorted(after)
@@ -95,6 +93,7 @@ class _Walk:
             *_scope(search),
             *[conditions.holds(condition, sqlite=sqlite) for condition in search.conditions],
         ]
+        self.experiment_ids = self._find_experiments()
         self.few = self._find_few()
 
     def sorted(self, after: _Cursor | None) -> list[tuple[int, _Cursor]]:
@@ -121,8 +120,7 @@ class _Walk:
         found: list[tuple[int, _Cursor]] = []
         if after is None or after.part == "valued":
             branches = [
-                self._valued(experiment_id, order, after)
-                for experiment_id in self._search.experiment_ids
+                self._valued(experiment_id, order, after) for experiment_id in self.experiment_ids
             ]
             keys = [series.c.last_value, series.c.run_seq]
             found = [
@@ -147,10 +145,24 @@ class _Walk:
         found += [(row.seq, _Cursor("others", None, row.seq)) for row in rest]
         return found[: self._wanted]
 
+    def _find_experiments(self) -> Sequence[str]:
+        """Where values of metrics are looked up, which are indexed by experiment; none where there
+        are too many, or no metric is asked about.
+        """
+        asked = {each.entity for each in self._search.conditions}
+        if METRIC not in asked | {order.entity for order in self._search.orders[:1]}:
+            return []
+        known = self._search.experiment_ids
+        if not known:
+            mine = experiments.c.workspace_id == self._search.workspace_id
+            query = select(experiments.c.id).where(mine).limit(_BRANCHES + 1)
+            known = list(self._connection.execute(query).scalars())
+        return known if len(known) <= _BRANCHES else []
+
     def _find_few(self) -> list[int] | None:
         """The runs that meet the first condition that only few meet."""
         for condition in self._search.conditions:
-            query = conditions.narrow(condition, self._search.experiment_ids)
+            query = conditions.narrow(condition, self.experiment_ids)
             if query is not None:
                 seqs = list(self._connection.execute(query.limit(_FEW + 1)).scalars())
                 if len(seqs) <= _FEW:
@@ -229,13 +241,6 @@ def _scope(search: Search) -> list[Any]:
     if search.statuses:
         found.append(or_(*listing.having(search.statuses)))
     return found
-
-
-def _every_experiment(connection: Connection, search: Search) -> list[str]:
-    """Of the workspace, if they are few: the values of a metric are indexed by experiment."""
-    query = select(experiments.c.id).where(experiments.c.workspace_id == search.workspace_id)
-    found = list(connection.execute(query.limit(_BRANCHES + 1)).scalars())
-    return found if len(found) <= _BRANCHES else []
 
 
 def _keys(order: Order) -> list[Any]:

@@ -77,6 +77,11 @@ def best_of_all(connection: Connection, workspace_id: str, past: Past) -> Any:
     return searching.page(connection, wanted, 1, None)
 
 
+def few_of_all(connection: Connection, workspace_id: str, past: Past) -> Any:
+    wanted = searching.Search(workspace_id, conditions=parse_filter("metrics.loss > 99", RUNS))
+    return searching.page(connection, wanted, 10, None)
+
+
 def submit(connection: Connection, workspace_id: str, past: Past) -> None:
     workspace = workspaces.get(connection, WORKSPACE)
     experiment = workspaces.ensure_experiment(connection, workspace, "experiment-1", NOW)
@@ -136,6 +141,7 @@ QUESTIONS: dict[str, Question] = {
     "best by metric of those that meet it": search("metrics.loss > 1", "metrics.loss DESC"),
     "best by metric with a rare tag": search("tags.best = 'yes'", "metrics.loss"),
     "best of all experiments": best_of_all,
+    "search all experiments by metric that few have": few_of_all,
     "best by a metric that none has": search("", "metrics.none DESC"),
     "known key": lambda connection, workspace_id, _: runs.by_key(connection, workspace_id, "none"),
     "snapshot": lambda connection, workspace_id, _: snapshots.has(connection, workspace_id, "0"),
