@@ -6,14 +6,11 @@ import asyncio
 import os
 from contextlib import suppress
 from functools import partial
-from tempfile import TemporaryDirectory
 
 from wherry.core.errors import TargetUnavailableError
 
 from .agent_line import Line
-
-_LONGEST_FOLDER = 80  # the address of a socket has about a hundred bytes
-_SHORT = "/tmp"  # noqa: S108  # the folder in it is ours alone
+from .short_folder import ShortFolder
 
 
 class Dialled:
@@ -21,7 +18,7 @@ class Dialled:
 
     def __init__(self, line: Line) -> None:
         self._line = line
-        self._folder: TemporaryDirectory[str] | None = None
+        self._folder: ShortFolder | None = None
         self._servers: dict[str, tuple[str, asyncio.Server]] = {}
         self._closed = False
 
@@ -41,12 +38,13 @@ class Dialled:
         for _, server in self._servers.values():
             server.close()
         if self._folder is not None:
-            self._folder.cleanup()
+            self._folder.remove()
+            self._folder = None
 
     def _private(self) -> str:
         if self._folder is None:
-            self._folder = _folder()
-        return self._folder.name
+            self._folder = ShortFolder()
+        return self._folder.path
 
     async def _lead(
         self, path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -55,11 +53,3 @@ class Dialled:
             link = await self._line.link()
             await link.agent.streams.lead({"path": path}, (reader, writer))
         writer.close()
-
-
-def _folder() -> TemporaryDirectory[str]:
-    folder = TemporaryDirectory(prefix="wherry-", ignore_cleanup_errors=True)
-    if len(folder.name) <= _LONGEST_FOLDER:
-        return folder
-    folder.cleanup()
-    return TemporaryDirectory(prefix="wherry-", dir=_SHORT, ignore_cleanup_errors=True)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import atexit
 import hashlib
 import os
-import shutil
-import tempfile
 import threading
 from urllib.parse import urlsplit
 
@@ -15,6 +13,7 @@ from wherry.core.errors import TargetUnavailableError
 from . import agent_lines, ssh_connection
 from .forwarding import Forwarding
 from .places import CONNECT_S
+from .short_folder import ShortFolder
 from .ssh_host import Host
 
 _OPEN_S = 4 * CONNECT_S
@@ -30,7 +29,7 @@ class Ways:
     """One connection for each address, made again when it is needed and lost."""
 
     def __init__(self) -> None:
-        self._folder = ""
+        self._folder: ShortFolder | None = None
         self._open: dict[str, Forwarding] = {}
         self._opening = threading.Lock()
 
@@ -48,11 +47,11 @@ class Ways:
 
     def _path(self, address: str) -> str:
         """Short, since a socket's path must be; in a folder that is ours alone."""
-        if not os.path.isdir(self._folder):
-            self._folder = tempfile.mkdtemp(prefix="wherry-engine-")
-            atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
+        if self._folder is None or not os.path.isdir(self._folder.path):
+            self._folder = ShortFolder()
+            atexit.register(self._folder.remove)
         name = hashlib.sha256(address.encode()).hexdigest()[:16]
-        return f"{self._folder}/{name}"
+        return f"{self._folder.path}/{name}"
 
 
 async def _lead(way: Forwarding, address: str) -> None:
