@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-from urllib.parse import urlsplit
+from contextlib import suppress
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from sqlalchemy import Connection
 
@@ -33,6 +34,11 @@ def find(connection: Connection, workspace: Workspace, source: str) -> Source:
             f"Invalid model version source: '{source}'. A local path is not known to the server",
             hint="log the model into a run, and name it runs:/RUN_ID/PATH",
         )
+    if _leads_out(source):
+        raise UserErrorException(
+            f"Invalid model version source: '{source}'. If supplying a source as an http, https, "
+            "or any other uri, its path has no '..' in it"
+        )
     if parsed.scheme == "runs":
         run_id, _, below = path.partition("/")
         return _of_run(connection, workspace, run_id, below)
@@ -41,6 +47,23 @@ def find(connection: Connection, workspace: Workspace, source: str) -> Source:
     if parsed.scheme == "mlflow-artifacts":
         return _of_artifacts(connection, workspace, path)
     return Source()
+
+
+def _leads_out(source: str) -> bool:
+    """Whatever its letters are written as."""
+    while (plain := unquote(source)) != source:
+        source = plain
+    return "\0" in source or ".." in source.replace("\\", "/").split("/")
+
+
+def copied_from(connection: Connection, workspace: Workspace, source: str) -> Any:
+    """The version that ``models:/NAME/VERSION`` names, if it is still there."""
+    name, _, version = urlsplit(source).path.strip("/").partition("/")
+    if not version.isdecimal():
+        return None
+    with suppress(NotFoundError):
+        return model_versions.get(connection, workspace, name, int(version))
+    return None
 
 
 def _of_models(connection: Connection, workspace: Workspace, path: str) -> Source:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from .plane import Plane
 from .tracked_runs import checked_labels
 
 LATEST = "latest"
+_VERSIONS = "mlflow.modelVersions"
 _MAX_NAME = 255
 _ALIAS = re.compile(r"[\w-]{1,255}\Z")
 _LIKE_A_VERSION = re.compile(r"[vV]\d+\Z")
@@ -83,10 +85,10 @@ def register(
 
     Files that lie here are the version's own from now on, whatever becomes of their source.
     """
-    now = moment(plane)
     version_id = f"v-{uuid.uuid4().hex}"
     with plane.write() as connection:
         model = registered_models.get(connection, workspace, name, lock=True)
+        now = moment(plane)  # later than that of the version before
         found = model_sources.find(connection, workspace, fields["source"])
         logged = _logged(connection, workspace, fields, found)
         copied = found.holder and model_files.copy(connection, found.holder, found.path, version_id)
@@ -109,6 +111,8 @@ def register(
             "modified_at": now,
         }
         model_versions.add(connection, model, row)
+        if fields.get("logged_model_id"):
+            _note(connection, logged, name, number)
     return number
 
 
@@ -229,10 +233,19 @@ def _logged(
 ) -> Any:
     """The logged model that it is registered from, if it is from one."""
     if fields.get("logged_model_id"):
-        return logged_models.get(connection, workspace, fields["logged_model_id"], gone=True)
+        return logged_models.get(
+            connection, workspace, fields["logged_model_id"], lock=True, gone=True
+        )
     if found.logged_model_id:
         return logged_models.find(connection, workspace.id, found.logged_model_id)
     return None
+
+
+def _note(connection: Connection, logged: Any, name: str, number: int) -> None:
+    """As MLflow's page reads of a logged model what it is registered as."""
+    versions = json.loads(logged.tags.get(_VERSIONS, "[]"))
+    tags = {_VERSIONS: json.dumps([*versions, {"name": name, "version": number}])}
+    logged_models.change(connection, logged, {"tags": {**logged.tags, **tags}})
 
 
 def _check_alias(alias: str) -> str:

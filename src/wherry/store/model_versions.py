@@ -109,7 +109,7 @@ def page(
     limit: int,
     token: str | None,
 ) -> tuple[Sequence[Row[Any]], str | None]:
-    """By name, and of each the youngest first, where no order is asked for."""
+    """What changed last first, where no order is asked for."""
     sqlite = connection.dialect.name == "sqlite"
     query = _NAMED.where(
         registered_models.c.workspace_id == workspace.id,
@@ -117,6 +117,8 @@ def page(
     )
     for order in orders:
         query = query.order_by(*model_search.sorted_by(_SEARCHED, order))
+    if not orders:
+        query = query.order_by(model_versions.c.modified_at.desc())
     query = query.order_by(registered_models.c.name, model_versions.c.version.desc())
     return model_search.page(connection, query, limit, token)
 

@@ -129,6 +129,8 @@ def test_artifacts_are_the_runs_files(api: TestClient, run_id: str) -> None:
     assert api.put(f"{place}/model/a.txt", content=b"hello").status_code == 200
     assert api.get(f"{place}/model/a.txt").content == b"hello"
     assert api.get(f"runs/{run_id}/files/model/a.txt").content == b"hello"
+    asked = {"run_id": run_id, "path": "model/a.txt"}
+    assert api.get(f"{ROOT}/w/get-artifact", params=asked).content == b"hello"
     top = ask(api, "artifacts/list", params={"run_id": run_id})["files"]
     assert top == [{"path": "model", "is_dir": True}]
     below = ask(api, "artifacts/list", params={"run_id": run_id, "path": "model"})["files"]

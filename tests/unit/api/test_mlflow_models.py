@@ -49,6 +49,9 @@ def test_a_model_is_made_filled_and_finished(api: TestClient, model: Any, run_id
     assert api.get(f"{place}/data/none").status_code == 404
     assert api.put(f"{place}/../x", content=b"x").status_code in (400, 404)
     one = f"logged-models/{model['model_id']}"
+    page = f"{ROOT}/w/ajax-api/2.0/mlflow/{one}/artifacts/files"
+    read = api.get(page, params={"artifact_file_path": "data/model.pkl"})
+    assert read.content == b"weights"
     listed = ask(api, f"{one}/artifacts/directories", params={"artifact_directory_path": "data"})
     assert listed["files"] == [{"path": "data/model.pkl", "is_dir": False, "file_size": 7}]
     change(api, "PATCH", one, {"status": "DONE"}, "INVALID_PARAMETER_VALUE")

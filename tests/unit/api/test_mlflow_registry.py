@@ -135,6 +135,10 @@ def test_a_logged_model_tells_its_versions(api: TestClient, run_id: str, model: 
     for number in (1, 2, 3):
         assert api.get(f"{artifacts(downloaded(api, number))}/m.pkl").content == b"weights"
     assert copied["model_id"] == logged["model_id"]
+    tags = ask(api, f"logged-models/{logged['model_id']}")["model"]["info"]["tags"]
+    assert tags == [
+        {"key": "mlflow.modelVersions", "value": '[{"name": "my model", "version": 2}]'}
+    ]
     shown = ask(api, f"logged-models/{logged['model_id']}")["model"]["info"]["registrations"]
     assert [each["version"] for each in shown] == ["1", "2", "3"]
 
@@ -142,11 +146,14 @@ def test_a_logged_model_tells_its_versions(api: TestClient, run_id: str, model: 
 def test_what_lies_elsewhere_is_where_it_is(api: TestClient, model: Any) -> None:
     register(api, "s3://bucket/model")
     assert downloaded(api, 1) == "s3://bucket/model"
-    for bad in ("/etc", "file:///etc", "models:/m-none", "models:/my model/7"):
-        asked = {**MODEL, "source": bad}
-        code = "INVALID_PARAMETER_VALUE" if "etc" in bad else "RESOURCE_DOES_NOT_EXIST"
-        ask(api, "model-versions/create", asked, code)
-    assert register(api, "s3://bucket/model")["version"] == "2"
+    for lost in ("models:/m-none", "models:/my model/7"):
+        body = {**MODEL, "source": lost}
+        ask(api, "model-versions/create", body, "RESOURCE_DOES_NOT_EXIST")
+    for bad in ("/etc", "file:///etc", "s3://b/../c", "http://h/%252e%252e/c", "ftp://h/a%00"):
+        body = {**MODEL, "source": bad}
+        ask(api, "model-versions/create", body, "INVALID_PARAMETER_VALUE")
+    assert register(api, "models:/my model/1")["version"] == "2"
+    assert downloaded(api, 2) == "s3://bucket/model"
 
 
 def test_stages(api: TestClient, source: str) -> None:
@@ -205,6 +212,7 @@ def test_versions_are_described_tagged_and_searched(
     assert numbers(f"run_id = '{run_id}' and tags.t = '1' and tags.`u.v` = '2'") == ["1"]
     assert numbers("source_path LIKE 's3://%'") == ["2"]
     assert numbers("version_number > 0", order_by="version_number ASC") == ["1", "2"]
+    assert numbers("version_number > 0", order_by="name") == ["2", "1"]
     assert numbers(f"run_id IN ('{run_id}', 'x')") == ["1"]
     change(api, "DELETE", "model-versions/delete-tag", {**one, "key": "u.v"})
     assert version(api, 1)["tags"] == [{"key": "t", "value": "1"}]

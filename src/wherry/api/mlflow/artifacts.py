@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from .unserved import UnservedError
 
 PREFIX = "api/2.0/mlflow-artifacts/"
 _ARTIFACTS = PREFIX + "artifacts"
+_FILE_OF_MODEL = re.compile(r"ajax-api/2\.0/mlflow/logged-models/([^/]+)/artifacts/files")
 # By these words a client knows that it may send the file whole.
 _NO_PARTS = "Multipart upload is not supported for the current artifact repository"
 
@@ -38,6 +40,18 @@ def list_of_run(call: Call) -> Mapping[str, Any]:
         "root_uri": shapes.info(row, f"mlflow-artifacts:/{row.experiment_id}")["artifact_uri"],
         "files": with_path,
     }
+
+
+def as_place(path: str, asked: Mapping[str, str]) -> str:
+    """The address of a file as browsers ask for it, by its place; any other as it is."""
+    if path == "get-artifact":
+        run_id = asked.get("run_id") or asked.get("run_uuid", "")
+        return f"{_ARTIFACTS}/-/{run_id}/artifacts/{asked.get('path', '')}"
+    model = _FILE_OF_MODEL.fullmatch(path)
+    if model:
+        file = asked.get("artifact_file_path", "")
+        return f"{_ARTIFACTS}/-/{MODELS}/{model[1]}/artifacts/{file}"
+    return path
 
 
 async def answer(request: Request, bare: Call, path: str) -> Response:

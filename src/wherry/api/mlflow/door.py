@@ -102,6 +102,8 @@ async def _answer(request: Request) -> Response:
     plane: Plane = request.app.state.plane
     with_name = await run_in_threadpool(_workspace, plane, unquote(workspace))
     bare = Call(plane, caller, with_name, {})
+    if request.method == "GET":
+        path = artifacts.as_place(path, request.query_params)
     if path.startswith(artifacts.PREFIX):
         return await artifacts.answer(request, bare, path)
     return await carried_out(lambda again: _call(again, bare, path), request)

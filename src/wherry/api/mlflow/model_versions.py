@@ -93,15 +93,22 @@ def get_download_uri(call: Call) -> Mapping[str, Any]:
     """The version's own files; where they never lay here, what it was registered from."""
     with call.plane.database.read() as connection:
         row = rows.get(connection, call.workspace, call.text("name"), version_of(call))
-        if row.has_files:
-            return {
-                "artifact_uri": f"mlflow-artifacts:/{model_sources.VERSIONS}/{row.id}/artifacts"
-            }
-        if row.source.startswith("models:") and row.logged_model_id:
+        return {"artifact_uri": _place(call, connection, row)}
+
+
+def _place(call: Call, connection: Any, row: Any) -> str:
+    """A version that was copied from another lies where that one does."""
+    if row.has_files:
+        return f"mlflow-artifacts:/{model_sources.VERSIONS}/{row.id}/artifacts"
+    if row.source.startswith("models:"):
+        copied = model_sources.copied_from(connection, call.workspace, row.source)
+        if copied is not None and copied.seq < row.seq:
+            return _place(call, connection, copied)
+        if row.logged_model_id:
             model = logged_rows.get(connection, call.workspace, row.logged_model_id, gone=True)
             shown = logged_models.shown(call, connection, [model])[0]
-            return {"artifact_uri": shown["info"]["artifact_uri"]}
-    return {"artifact_uri": row.source}
+            return str(shown["info"]["artifact_uri"])
+    return str(row.source)
 
 
 @endpoint("POST", "model-versions/set-tag")
