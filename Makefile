@@ -4,10 +4,10 @@ SHELL := /bin/bash
 PYTHON ?= python3
 export UV_PYTHON_DOWNLOADS ?= never
 
-.PHONY: help setup system demo test check format containers ssh torch s3 jupyter mlflow attack fuzz drills chaos installs bench clean
+.PHONY: help setup system demo test check format containers ssh torch s3 jupyter mlflow attack fuzz drills chaos installs bench bench-mlflow clean
 
 help:  ## show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 setup: .venv/.ready  ## make .venv with everything in it
 
@@ -68,6 +68,9 @@ installs: setup system  ## large and old environments from the real package inde
 
 bench: setup  ## speed and memory, as ratios
 	@.venv/bin/python -m benchmarks
+
+bench-mlflow: setup  ## the same beside a real mlflow server; the first time it is installed
+	@.venv/bin/python -m benchmarks.mlflow_server
 
 simulate: setup  ## a cluster of 1,000 nodes and 100,000 runs through a week; in two minutes; SEEDS=10 weeks
 	@.venv/bin/python -m benchmarks.simulation $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS))
