@@ -67,11 +67,12 @@ def kept(world: World) -> dict[str, int]:
 
     The process that runners come from, with a pipe to it and one back; it has five, and one for
     each runner that has ended since it started the last. Connections to the database, of which
-    SQLite has two files each. The loop of all SSH connections. A few threads for requests: those
+    SQLite has two files each. The loop of all agents elsewhere. A few threads for requests: those
     that were idle for ten seconds go when the next request comes.
     """
     sockets = _POOL if "WHERRY_DATABASE_URL" in world.variables else 0
-    loop = {"anon_inode": 1, "socket": sockets + 2} if world.hosts else {"socket": sockets}
+    far = world.hosts or world.engine
+    loop = {"anon_inode": 1, "socket": sockets + 2} if far else {"socket": sockets}
     nursery = {"child": 1, "pipe": 2, "pipe of the nursery": 5 + _RUNNERS}
     return {**nursery, **loop, "database file": 2 * _POOL, "thread": 4}
 

@@ -65,10 +65,12 @@ class Watch:
 
 
 def _shared(present: list[dict[str, Any]]) -> Iterator[str]:
-    """Nodes of a pool are hosts, each of which is one node at a time."""
+    """Nodes elsewhere are hosts of a pool or containers, each of which is one node at a time."""
     hosts = [json.loads(node["config"]) for node in present if node["site"] != "local"]
-    places = Counter((host["address"], host["port"]) for host in hosts if host)
-    return (f"{count} nodes had host {place}" for place, count in places.items() if count > 1)
+    places = Counter(
+        host.get("container") or f"{host['address']}:{host['port']}" for host in hosts if host
+    )
+    return (f"{count} nodes had {place}" for place, count in places.items() if count > 1)
 
 
 def _misplaced(busy: list[dict[str, Any]]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+from tests.podman import Podman
 from tests.sshd import Sshd
 
 from chaos.patience import awake_s
@@ -33,6 +34,7 @@ class Stage:
 
     variables: Mapping[str, str] = field(default_factory=dict)
     hosts: Sequence[Sshd] = ()
+    engine: Podman | None = None
 
 
 Staging = Callable[[Path], AbstractContextManager[Stage]]
@@ -45,6 +47,7 @@ class World:
     def __init__(self, folder: Path, stage: Stage) -> None:
         self.folder = folder
         self.hosts = stage.hosts
+        self.engine = stage.engine
         self.home = folder / "home"
         self.ledger = folder / "ledger"
         self.source = folder / "source"

@@ -68,6 +68,7 @@ class Podman:
             "TMPDIR": str(run),
         }
         (run / "containers.conf").write_text(_SETTINGS)
+        self._service: subprocess.Popen[bytes] | None = None
 
     @property
     def host(self) -> str:
@@ -110,7 +111,22 @@ class Podman:
             assert process.poll() is None, "podman's service has ended"
             assert time.monotonic() < give_up_at, "podman's service did not come up"
             time.sleep(0.02)
+        self._service = process
         return process
+
+    def kill(self) -> None:
+        """The service alone; containers go on."""
+        assert self._service is not None
+        self._service.kill()
+        self._service.wait()
+        self.socket.unlink()
+
+    def clear_away(self) -> None:
+        for words in (("rm", "--all", "--force", "--time", "0"), ("umount", "--all")):
+            subprocess.run(self.argv(*words), env=self.environment, capture_output=True)
+        if self._service is not None:
+            self._service.terminate()
+            self._service.wait()
 
 
 @contextmanager
@@ -118,13 +134,12 @@ def serving() -> Iterator[Podman]:
     """A podman that answers on its socket and has the base image; nothing of it is left behind."""
     run = Path(tempfile.mkdtemp(prefix="wherry-podman-"))
     podman = Podman(_store(), run)
-    service = None
     try:
         _ensure_base(podman, run)
-        service = podman.serve()
+        podman.serve()
         yield podman
     finally:
-        _clear_away(podman, service)
+        podman.clear_away()
         shutil.rmtree(run, ignore_errors=True)
 
 
@@ -161,12 +176,11 @@ def on_a_small_disk(size: str) -> Iterator[SmallDisk | None]:
         yield None
         return
     small = Podman(_store(), run)
-    service = None
     try:
-        service = small.serve()
+        small.serve()
         yield SmallDisk(small, disk)
     finally:
-        _clear_away(small, service)
+        small.clear_away()
         subprocess.run(["umount", "-l", str(disk)], check=True)
         shutil.rmtree(run)
 
@@ -188,14 +202,6 @@ def _ensure_base(podman: Podman, run: Path) -> None:
             argv = [*_podman(store, run), "import", *change, "-", BASE]
             _output(argv, podman.environment, _image())
             (store / "ready").touch()
-
-
-def _clear_away(podman: Podman, service: subprocess.Popen[bytes] | None) -> None:
-    for words in (("rm", "--all", "--force", "--time", "0"), ("umount", "--all")):
-        subprocess.run(podman.argv(*words), env=podman.environment, capture_output=True)
-    if service is not None:
-        service.terminate()
-        service.wait()
 
 
 def _podman(root: Path, run: Path) -> list[str]:
