@@ -11,7 +11,7 @@ from wherry.core.instance_config import InstanceConfig
 from wherry.core.lifecycle import Status
 from wherry.core.records import Workspace
 from wherry.core.resources import Resources
-from wherry.core.sessions import EXPERIMENT, SESSION, variables
+from wherry.core.sessions import CREATED, EXPERIMENT, SESSION, variables
 from wherry.core.specs import EnvironmentSpec, RunSpec
 from wherry.core.targets import workspace_of
 from wherry.store import computes, instances, runs, workspaces
@@ -19,7 +19,7 @@ from wherry.store import computes, instances, runs, workspaces
 from . import curated, instance_kernels, instance_tokens, snapshots
 from . import runs as run_control
 from .plane import Plane
-from .session_facts import base_url, jupyter_token, live
+from .session_facts import base_url, jupyter_token, last, live
 from .submit import new_row
 
 ENVIRONMENT = "Wherry-jupyter"
@@ -37,6 +37,7 @@ def begin(plane: Plane, row: Row[Any], node: Row[Any]) -> None:
         known = instances.find(connection, row.target)
         if known is None or live(connection, known) is not None:
             return
+        _, said = last(connection, known)
         number = known.sessions + 1
         told = {
             "instance": row.name,
@@ -45,7 +46,7 @@ def begin(plane: Plane, row: Row[Any], node: Row[Any]) -> None:
             "base_url": base_url(row),
             "jupyter_token": jupyter_token(plane, row, number),
             "token": instance_tokens.make(plane, row),
-            "create": not known.created,
+            "create": not (known.created or said.get(CREATED) == "true"),
             "gpus": list(node.gpus),
             "kernels": kernels,
             "notices": missing,

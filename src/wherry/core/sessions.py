@@ -8,6 +8,8 @@ SESSION = "wherry.session"
 """The type of such a run, which no list shows."""
 EXPERIMENT = ".sessions"
 
+CREATED = "session.created"
+"""The tag by which a session says, with ``true``, that the creation script needs not run again."""
 SOCKET = "session.socket"
 """The tag by which a session says where JupyterLab listens; empty while it does not."""
 TERMINALS, BUSY = "session.terminals", "busy"

@@ -96,11 +96,10 @@ class Session:
     def _run_scripts(self) -> None:
         """Whatever becomes of them, JupyterLab is started: it is where one looks for the reason."""
         contract = self._contract
-        if contract.create:
-            if contract.creation_script is not None:
-                self._run_script("creation", contract.creation_script)
-            if not self._signals.asked:
-                self._telling.tell(created="true")
+        if contract.create and contract.creation_script is not None:
+            self._run_script("creation", contract.creation_script)
+        if not self._signals.asked:
+            self._telling.tell(created="true")
         if contract.startup_script is not None and not self._signals.asked:
             self._run_script("startup", contract.startup_script)
 

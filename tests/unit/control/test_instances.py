@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import count
@@ -25,7 +26,7 @@ from wherry.control.workers import AtOnce
 from wherry.core.errors import ConflictError, NotFoundError
 from wherry.core.ids import check_run_id
 from wherry.core.lifecycle import ExitRecord, Phase
-from wherry.core.sessions import SESSION
+from wherry.core.sessions import SESSION, joined
 from wherry.store import computes as rows
 from wherry.store.listing import Filter
 
@@ -277,6 +278,23 @@ def test_one_that_comes_up_and_dies_is_begun_again_after_pauses_that_grow(
     words = "JupyterLab ended with exit code 4\nno such option"
     assert world.show()["instance"]["errors"] == [{"code": "SetupFailed", "message": words}]
     assert world.show()["doing"] is None
+
+
+def test_a_creation_script_that_has_run_is_not_run_by_the_next_session(
+    world: InstanceWorld,
+) -> None:
+    """JupyterLab was never there."""
+    asked = []
+    for created in ({}, {"session.created": "true"}, {"session.created": "true"}):
+        while world.session == "None" or world.status(world.session) != "Starting":
+            world.tick()
+        world.begin(world.session)
+        launch = world.backend.attempts[world.attempt(world.session).id].launch
+        manifest = json.loads(launch.files["manifest.json"])
+        asked.append(json.loads(joined(manifest["env"]))["create"])
+        runs.change(world.plane, world.session, {"tags": created})
+        die(world)
+    assert asked == [True, True, False]
 
 
 def test_one_that_lived_for_long_has_all_its_tries_again(world: InstanceWorld) -> None:
