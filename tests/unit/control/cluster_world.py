@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.unit.control.crashing import CrashingDriver, CrashingWorld, Fuse, fused
+from tests.unit.control.crashing import Crash, CrashingDriver, CrashingWorld, Fuse, fused
 from tests.unit.control.test_reconciler import Clock
 from wherry.control import computes
 from wherry.control.clusters import Cluster
@@ -153,3 +154,35 @@ class ClusterWorld(CrashingWorld):
             known = self.backend.attempts.get(attempt.id)
             if known is not None and known.exit is None:
                 self.backend.end(attempt.id)
+
+
+def dies_everywhere(
+    world: ClusterWorld,
+    act: Callable[[], object],
+    check: Callable[[], object],
+    *,
+    begin: Callable[[], object] = lambda: None,
+    again: Callable[[], object] = lambda: None,
+    every: int = 1,
+    least: int,
+) -> None:
+    """The server dies at the first step of what it does, then at a later one, and so on; the next
+    one does the same. Each time ``begin`` comes before, and ``again`` after what is to be found.
+    """
+    for point in count(1, every):
+        begin()
+        fuse = Fuse(point)
+        world.restart(fuse=fuse)
+        try:
+            act()
+        except Crash:
+            world.restart()
+            act()
+        fuse.left = 0
+        check()
+        if not fuse.blown:
+            break
+        world.restart()
+        again()
+    assert point > least
+    world.close()

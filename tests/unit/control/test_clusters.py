@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
-from tests.unit.control.cluster_world import TARGET, ClusterWorld, MemorySite, elsewhere
-from tests.unit.control.crashing import Crash, Fuse
+from tests.unit.control.cluster_world import (
+    TARGET,
+    ClusterWorld,
+    MemorySite,
+    dies_everywhere,
+    elsewhere,
+)
 from tests.unit.control.test_reconciler import Clock, clock
 from wherry.control import computes, costs, evictions, runs
 from wherry.control.reports import report
@@ -412,22 +416,14 @@ def test_whenever_the_server_dies_no_node_is_leaked_or_doubled(
     tmp_path: Path, clock: Clock
 ) -> None:
     world = ClusterWorld(tmp_path, clock)
-    for point in count(1):
-        run_id = world.submit()
-        fuse = Fuse(point)
-        world.restart(fuse=fuse)
-        try:
-            live(world, run_id)
-        except Crash:
-            world.restart()
-            live(world, run_id)
-        fuse.left = 0
-        check(world, run_id)
-        if not fuse.blown:
-            break
-        world.restart()
-    assert point > 20
-    world.close()
+    made: list[str] = []
+    dies_everywhere(
+        world,
+        lambda: live(world, made[-1]),
+        lambda: check(world, made[-1]),
+        begin=lambda: made.append(world.submit()),
+        least=20,
+    )
 
 
 def delete(world: ClusterWorld) -> None:
@@ -444,26 +440,18 @@ def test_whenever_the_server_dies_a_deleted_cluster_leaves_nothing(
     tmp_path: Path, clock: Clock
 ) -> None:
     world = ClusterWorld(tmp_path, clock)
-    for point in count(1):
-        made = [world.submit(), world.submit(node_count=2)]
+    made: list[str] = []
+
+    def begin() -> None:
+        made[:] = [world.submit(), world.submit(node_count=2)]
         world.watch(60)
-        fuse = Fuse(point)
-        world.restart(fuse=fuse)
-        try:
-            delete(world)
-        except Crash:
-            world.restart()
-            delete(world)
-        fuse.left = 0
+
+    def gone() -> None:
         assert [world.status(run_id) for run_id in made] == ["Canceled"] * 2
         assert (world.there, world.nodes(), world.backend.attempts) == ({}, [], {})
         assert computes.finish_removal(world.plane, TARGET)
-        if not fuse.blown:
-            break
-        world.restart()
-        world.create()
-    assert point > 20
-    world.close()
+
+    dies_everywhere(world, lambda: delete(world), gone, begin=begin, again=world.create, least=20)
 
 
 def check(world: ClusterWorld, run_id: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from datetime import datetime, timedelta
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tests.planes import TOKEN
-from tests.unit.control.cluster_world import ClusterWorld, MemorySite
-from tests.unit.control.crashing import Crash, Fuse
+from tests.unit.control.cluster_world import ClusterWorld, MemorySite, dies_everywhere
+from tests.unit.control.crashing import Fuse
 from tests.unit.control.test_reconciler import Clock, clock
 from wherry.api.app import create_app
 from wherry.control import computes, costs, doors, environments, instance_tokens, runs, sessions
@@ -419,59 +418,46 @@ def delete(world: InstanceWorld) -> None:
         computes.remove(world.plane, "w", "nb", cancel=True)
 
 
+def made_again(world: InstanceWorld) -> None:
+    world.create()
+    world.restart()
+
+
 def test_whenever_the_server_dies_a_deleted_instance_leaves_nothing(
     tmp_path: Path, clock: Clock
 ) -> None:
     world = InstanceWorld(tmp_path, clock)
-    for point in count(1):
-        world.come_up()
-        fuse = Fuse(point)
-        world.restart(fuse=fuse)
-        try:
-            delete(world)
-        except Crash:
-            world.restart()
-            delete(world)
-        fuse.left = 0
+
+    def gone() -> None:
         assert (world.there, world.homes, world.backend.attempts) == ({}, set(), {})
         assert computes.finish_removal(world.plane, TARGET)
         with world.plane.database.read() as connection:
             assert rows.sessions(connection, TARGET) == []
-        if not fuse.blown:
-            break
-        world.restart()
-        world.create()
-        world.restart()
-    assert point > 20
-    world.close()
+
+    dies_everywhere(
+        world,
+        lambda: delete(world),
+        gone,
+        begin=world.come_up,
+        again=lambda: made_again(world),
+        least=20,
+    )
 
 
 def test_whenever_the_server_dies_an_instance_comes_up_with_one_session(
     tmp_path: Path, clock: Clock
 ) -> None:
     world = InstanceWorld(tmp_path, clock)
-    for point in count(1):
-        fuse = Fuse(point)
-        world.restart(fuse=fuse)
-        try:
-            world.come_up()
-        except Crash:
-            world.restart()
-            world.come_up()
-        fuse.left = 0
+
+    def up() -> None:
         assert world.state == "Running"
         assert (len(world.there), len(world.homes)) == (1, 1)
         assert set(world.backend.starts.values()) == {1}
         working = [each for each in world.backend.attempts.values() if each.exit is None]
         assert len(working) == 1
         delete(world)
-        if not fuse.blown:
-            break
-        world.restart()
-        world.create()
-        world.restart()
-    assert point > 10
-    world.close()
+
+    dies_everywhere(world, world.come_up, up, again=lambda: made_again(world), least=10)
 
 
 def test_an_environment_that_there_is_not_is_refused(world: InstanceWorld) -> None:

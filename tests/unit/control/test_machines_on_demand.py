@@ -6,15 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import asyncssh
 import pytest
 
-from tests.unit.control.cluster_world import TARGET, ClusterWorld, MemorySite
-from tests.unit.control.crashing import Crash, Fuse
+from tests.unit.control.cluster_world import TARGET, ClusterWorld, MemorySite, dies_everywhere
+from tests.unit.control.crashing import Fuse
 from tests.unit.control.test_reconciler import Clock, clock
 from wherry.control import computes, costs, giving_up, sites, ssh_access
 from wherry.core.errors import (
@@ -215,22 +214,13 @@ def delete(world: MachineWorld) -> None:
 
 def test_whenever_the_server_dies_a_machine_leaves_nothing(tmp_path: Path, clock: Clock) -> None:
     world = MachineWorld(tmp_path, clock)
-    for point in count(1):
-        fuse = Fuse(point)
-        world.restart(fuse=fuse)
-        try:
-            world.tick()
-            delete(world)
-        except Crash:
-            world.restart()
-            world.tick()
-            delete(world)
-        fuse.left = 0
+
+    def act() -> None:
+        world.tick()
+        delete(world)
+
+    def gone() -> None:
         assert (world.there, world.homes, world.nodes()) == ({}, set(), [])
         assert computes.finish_removal(world.plane, TARGET)
-        if not fuse.blown:
-            break
-        world.restart()
-        world.create()
-    assert point > 5
-    world.close()
+
+    dies_everywhere(world, act, gone, again=world.create, least=5)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 
 import pytest
 
-from tests.unit.control.cluster_world import ClusterWorld
-from tests.unit.control.crashing import Crash, Fuse
+from tests.unit.control.cluster_world import ClusterWorld, dies_everywhere
 from tests.unit.control.test_reconciler import Clock, clock
 from wherry.control import evictions
 from wherry.core.lifecycle import ExitRecord
@@ -64,25 +62,23 @@ def test_whenever_the_server_dies_all_nodes_end_once_and_right(
     tmp_path: Path, clock: Clock, life: Life
 ) -> None:
     world = ClusterWorld(tmp_path, clock, vm_priority="lowpriority", idle_seconds=600)
-    for point in count(1, EVERY):
-        run_id = world.submit(node_count=2)
-        fuse = Fuse(point)
-        world.restart(fuse=fuse)
-        try:
-            live(world, run_id, life)
-        except Crash:
-            world.restart()
-            live(world, run_id, life)
-        fuse.left = 0
-        assert world.status(run_id) == LIVES[life]
-        tries = world.attempts(run_id)
+    made: list[str] = []
+
+    def ended() -> None:
+        assert world.status(made[-1]) == LIVES[life]
+        tries = world.attempts(made[-1])
         assert len(tries) == (4 if life is evicted else 2)
         assert all(world.backend.starts.get(each.id, 0) == 1 for each in tries)
         assert all(each.released_at is not None for each in tries)
-        if not fuse.blown:
-            break
-    assert point > 10
-    world.close()
+
+    dies_everywhere(
+        world,
+        lambda: live(world, made[-1], life),
+        ended,
+        begin=lambda: made.append(world.submit(node_count=2)),
+        every=EVERY,
+        least=10,
+    )
 
 
 def live(world: ClusterWorld, run_id: str, life: Life) -> None:
