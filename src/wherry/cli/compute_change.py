@@ -322,7 +322,11 @@ def _say_made(session: Session, record: Dict[str, Any], early: bool) -> None:
 
 
 def _what(record: Dict[str, Any], early: bool) -> str:
+    from .compute_wait import lacks_nodes
+
     done = "attached" if record["kind"] == "machine" else "there"
+    if not early and lacks_nodes(record):
+        done = f"known, but not all of its nodes are there: wherry compute show {record['name']}"
     return "being made" if early and record["provisioning_state"] == "Creating" else done
 
 

@@ -40,7 +40,7 @@ def target_columns() -> List[Column]:
         Column("FREE GPUS", lambda row: free_of(row, "gpu"), right=True, drops=4),
         Column("RUNS", lambda row: str(row.get("active", "")), right=True, drops=2),
         Column("WAITING", lambda row: str(row.get("waiting", "")), right=True, drops=2),
-        Column("PROBLEM", lambda row: str(row.get("problem") or ""), wraps=True),
+        Column("PROBLEM", _problem, wraps=True),
     ]
 
 
@@ -181,6 +181,12 @@ def _made_machine(record: Mapping[str, Any]) -> str:
     nodes = record.get("nodes") or []
     made = record.get("type") == "VirtualMachine" and len(nodes) == 1 and nodes[0].get("port")
     return _machine(nodes[0]) if made else ""
+
+
+def _problem(record: Mapping[str, Any]) -> str:
+    """In a list the first line will do; ``show`` has the others."""
+    told = record.get("problem") or "; ".join(map(_sentence, instance_view.errors(record)))
+    return str(told).partition("\n")[0]
 
 
 def _errors(record: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Dict, Mapping
 from ..core.errors import ComputeTargetException, NotFoundError
 from . import instance_wait
 from .compute_path import compute_path
+from .going_on import going_on
 from .progress import Progress
 from .session import Session
 
@@ -20,7 +21,7 @@ def ready(session: Session, record: Dict[str, Any]) -> Dict[str, Any]:
     name = str(record["name"])
     if record.get("kind") == "instance":
         return instance_wait.settled(session, record, "making")
-    with Progress(session, f"making {name}") as progress:
+    with going_on("making", name), Progress(session, f"making {name}") as progress:
         pause_s = _PAUSE_S
         while not _is_ready(record):
             progress.say(_doing(record))
@@ -28,14 +29,19 @@ def ready(session: Session, record: Dict[str, Any]) -> Dict[str, Any]:
             pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
             record = session.client.get(compute_path(session, name))
     _check(record)
-    if _usable(record) < _least(record):
-        session.say(f"{name} has {record['problem']}")
+    if lacks_nodes(record):
+        session.say(f"{name} waits: {record['problem']}")
     return record
+
+
+def lacks_nodes(record: Mapping[str, Any]) -> bool:
+    """Whether it has fewer than it always should have."""
+    return _usable(record) < _least(record)
 
 
 def gone(session: Session, name: str) -> None:
     """Once its runs have ended and its nodes are away."""
-    with Progress(session, f"deleting {name}") as progress:
+    with going_on("deleting", name), Progress(session, f"deleting {name}") as progress:
         pause_s, told = _PAUSE_S, ""
         while True:
             try:
@@ -78,7 +84,7 @@ def _check(record: Mapping[str, Any]) -> None:
     if record.get("provisioning_state") in ("Failed", "Canceled"):
         raise _failed(record, _sentences(record.get("provisioning_errors")))
     errors = (record.get("status") or {}).get("errors")
-    if errors and _usable(record) < _least(record):
+    if errors and lacks_nodes(record):
         raise _failed(record, _sentences(errors))
 
 

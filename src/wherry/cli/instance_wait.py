@@ -7,12 +7,14 @@ from typing import Any, Dict, Mapping
 
 from ..core.errors import ComputeTargetException
 from .compute_path import compute_path
+from .going_on import going_on
 from .progress import Progress
 from .session import Session
 
 RUNNING = ("Running", "JobRunning")
 STOPPED = ("Stopped",)
 BROKEN = ("CreateFailed", "SetupFailed", "UserSetupFailed", "Unusable")
+WITHOUT_MACHINE = ("CreateFailed", "Unusable")
 _PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 2.0
 _WORDS = {
@@ -33,7 +35,7 @@ def state_of(record: Mapping[str, Any]) -> str:
 def settled(session: Session, record: Dict[str, Any], doing: str) -> Dict[str, Any]:
     """The record once it runs or is stopped; errors where it cannot be used."""
     name = str(record["name"])
-    with Progress(session, f"{doing} {name}") as progress:
+    with going_on(doing, name), Progress(session, f"{doing} {name}") as progress:
         pause_s, told = _PAUSE_S, ""
         while state_of(record) not in (*RUNNING, *STOPPED, *BROKEN):
             problem = str(record.get("problem") or "")
@@ -56,6 +58,8 @@ def _check(record: Mapping[str, Any]) -> None:
     errors = [str(each.get("message") or each) for each in record["instance"].get("errors") or []]
     why = "; ".join(errors) or record.get("problem") or "no reason was given"
     hint = f"wherry compute logs {name} shows what it did"
+    if state in WITHOUT_MACHINE:
+        hint = f"when that is mended: wherry compute start {name}"
     if state == "UserSetupFailed":
         hint += f"; JupyterLab is there all the same: wherry compute open {name}"
     raise ComputeTargetException(f"compute instance {name} is {state}: {why}", hint=hint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import click
@@ -269,5 +270,12 @@ def _after_dashes(hint: str, message: str, args: List[str]) -> str:
     place = next((at for at, word in enumerate(words) if f"{word!r}" in message), 0)
     if not place or words[place - 1].startswith("-"):
         return hint
+    if place > 1 and words[place - 2].startswith("-") and not _is_script(words[place - 1]):
+        return hint
     before, after = " ".join(args[:place]), " ".join(args[place:])
     return f"options of the script come after '--': wherry run {before} -- {after}"
+
+
+def _is_script(word: str) -> bool:
+    """And not the value of the option before it."""
+    return word.endswith(".py") or os.path.isfile(word)

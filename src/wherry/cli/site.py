@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import click
 
+from ..core.errors import WherryError
 from .command import Group, pass_session
 from .compute_path import names_one, one_name, site_path, the_name
 from .compute_view import size_columns
@@ -110,6 +111,8 @@ def create(
     with Progress(session, f"looking at {wanted.name}"):
         record = session.client.request("PUT", site_path(wanted.name), json=wanted.body)
     session.say(_made(record))
+    if record["kind"] == "container":
+        _look_for_engine(session, wanted.name)
     if session.asked_for_data:
         emit(session, record)
 
@@ -245,6 +248,17 @@ def _lines(session: Session, record: Mapping[str, Any]) -> List[str]:
     if not record["hosts"]:
         return lines
     return [*lines, "", *layout(record["hosts"], _host_columns(), session, terminal_width())]
+
+
+def _look_for_engine(session: Session, name: str) -> None:
+    """A site may be made before its engine is there; whoever makes it should know."""
+    from .progress import Progress
+
+    try:
+        with Progress(session, f"looking for the engine of {name}"):
+            session.client.get(f"{site_path(name)}/sizes")
+    except WherryError as error:
+        session.say(f"nothing can be made there yet: {error.message}")
 
 
 def _made(record: Mapping[str, Any]) -> str:

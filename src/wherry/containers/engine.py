@@ -17,6 +17,7 @@ from . import certificates
 from .contexts import chosen
 from .error import ContainerError, EngineError
 
+_RUN = "the environment"
 _CONNECT_S = 10.0
 ANSWER_S = 120.0
 _BLOCK = 1 << 16
@@ -163,7 +164,7 @@ class Engine:
         )
 
 
-def find(variables: Mapping[str, str], who: str = "the environment") -> Engine:
+def find(variables: Mapping[str, str], who: str = _RUN) -> Engine:
     """The engine that the variables or Docker's context name, else the first that answers."""
     named = chosen(variables)
     if named:
@@ -171,10 +172,11 @@ def find(variables: Mapping[str, str], who: str = "the environment") -> Engine:
     for path in sockets(variables):
         if _answers(path):
             return Engine(f"unix://{path}")
+    anew = "" if who == _RUN else ", where the server is started (wherry server stop, then start)"
     raise ContainerError(
         f"{who} asks for a container, but no container engine answers on "
         f"{os.uname().nodename}; install Docker, or podman with its socket "
-        "(systemctl --user enable --now podman.socket), or name one in DOCKER_HOST"
+        f"(systemctl --user enable --now podman.socket), or name one in DOCKER_HOST{anew}"
     )
 
 

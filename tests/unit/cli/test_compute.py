@@ -341,6 +341,13 @@ def test_hosts_of_a_site_may_be_logged_in_to_with_secrets_of_their_own(
     assert "geheim" not in made.out
 
 
+def test_a_site_whose_engine_is_not_there_yet_says_so(wherry: Wherry) -> None:
+    made = wherry("site", "create", "boxes", "--containers", "--engine", "unix:///no/such.sock")
+    assert made.code == 0, made.err
+    assert "nodes of site boxes are containers of" in made.err
+    assert "nothing can be made there yet: site 'boxes': the container engine at" in made.err
+
+
 def test_a_cluster_that_may_have_more_nodes_than_its_site_says_so(
     wherry: Wherry, folder: Path
 ) -> None:

@@ -188,6 +188,34 @@ def test_a_setup_that_fails(
     assert "its script has failed: wherry compute logs nb" in opened.err
     fake.computes["nb"]["instance"]["errors"] = [{"code": "x", "message": "it ended with 3"}]
     assert "errors       it ended with 3" in wherry("compute", "show", "nb").out
+    fake.computes["nb"]["instance"]["errors"][0]["message"] += "\nlast line"
+    listed = wherry("compute", "list").out
+    assert "it ended with 3" in listed
+    assert "last line" not in listed
+
+
+def test_one_without_a_machine_says_how_it_goes_on(
+    wherry: Wherry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(wherry, "-q")
+    monkeypatch.setitem(fake_instances.STEPS, "start", ["Starting", "CreateFailed"])
+    assert (
+        "hint: when that is mended: wherry compute start nb" in wherry("compute", "start", "nb").err
+    )
+
+
+def test_who_stops_waiting_hears_that_it_goes_on(
+    wherry: Wherry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_record: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(instance_wait, "state_of", interrupted)
+    left = wherry("compute", "create", "nb", "--type", "computeinstance")
+    assert left.code == 130
+    assert "making nb goes on; only the waiting has ended" in left.err
+    assert "wherry compute show nb     see how far it is" in left.err
+    assert "wherry compute delete nb   remove it" in left.err
 
 
 def test_it_is_opened(wherry: Wherry, fake: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,6 +118,7 @@ def test_a_dry_run_stores_nothing(wherry: Wherry, project: Path) -> None:
         (["--command", "x", "train.py"], 2, "both a script ('train.py') and a --command"),
         (["train.py", "--lr", "1"], 2, "come after '--': wherry run train.py -- --lr 1"),
         (["--lr=1", "train.py"], 2, "wherry run --help lists its options"),
+        (["--name", "a", "--image", "x", "train.py"], 2, "wherry run --help lists its options"),
         (["--detach", "train.py", "--lr=1"], 2, "wherry run --detach train.py -- --lr=1"),
         (["--targt", "x", "train.py"], 2, "did you mean '--target'"),
         (["--tag", "a", "train.py"], 2, "--tag 'a' has no '='"),

@@ -29,6 +29,7 @@ def test_a_machine_without_an_engine_refuses(driver: ContainerInstances) -> None
     assert refusal is not None
     assert "a container instance asks for a container, but no container engine answers" in refusal
     assert "install Docker" in refusal
+    assert "DOCKER_HOST, where the server is started" in refusal
 
 
 def test_one_that_has_stopped_is_waited_for(driver: ContainerInstances, tmp_path: Path) -> None:
