@@ -96,6 +96,29 @@ def test_histories_come_in_pages(api: TestClient, run_id: str) -> None:
     assert steps == list(range(25))
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_results": 0},
+        {"page_token": "x"},
+        {"start_step": 1},
+        {"start_step": "x", "end_step": 2},
+        {"start_step": 2, "end_step": 1},
+        {"max_results": "x"},
+    ],
+)
+def test_histories_that_make_no_sense_are_refused(
+    api: TestClient, run_id: str, wrong: dict[str, Any]
+) -> None:
+    one = {"run_id": run_id, "metric_key": "m", **wrong}
+    if "start_step" not in wrong:
+        ask(api, "metrics/get-history", params=one, code="INVALID_PARAMETER_VALUE")
+    if "page_token" not in wrong:
+        path = "metrics/get-history-bulk-interval"
+        asked = {**one, "run_ids": [run_id]}
+        ask(api, path, params=asked, code="INVALID_PARAMETER_VALUE")
+
+
 def test_its_client_ends_a_run_and_takes_it_up_again(api: TestClient, run_id: str) -> None:
     ask(api, "runs/update", {"run_id": run_id, "status": "FINISHED", "end_time": 5000})
     info = shown(api, run_id)["info"]
