@@ -15,6 +15,7 @@ from .settle import finish
 
 SILENCE = timedelta(minutes=10)
 LIMIT = timedelta(days=7)
+_LATELY = timedelta(seconds=10)  # not worth writing down again
 
 
 def forget_silent(plane: Plane) -> None:
@@ -38,6 +39,8 @@ def forget_silent(plane: Plane) -> None:
 
 def heard(plane: Plane, connection: Connection, run: Any) -> None:
     """Somebody who drives a run, or runs beside it, is there."""
-    runs.update_fields(connection, run, {"heartbeat_at": plane.now()})
+    now = plane.now()
+    if run.heartbeat_at is None or abs(now - run.heartbeat_at) >= _LATELY:
+        runs.update_fields(connection, run, {"heartbeat_at": now})
     if run.target is None and run.status == Status.NOT_RESPONDING.value:
         finish(plane, connection, run, Decision(Status.RUNNING))

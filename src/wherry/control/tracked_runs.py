@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -110,12 +110,16 @@ def log(
     params: Mapping[str, str],
     tags: Mapping[str, str],
     about: Sequence[Mapping[str, Any]] = (),
+    *,
+    check: Callable[[Connection, Any], None],
 ) -> None:
     """All of it or nothing. A point that is sent again counts once. ``about`` are those points
-    that are about models, as the models are told.
+    that are about models, as the models are told. ``check`` raises where the caller may not.
     """
     with plane.write() as connection:
-        row = active(connection, run_id)
+        row = runs.find(connection, run_id, lock=True)
+        check(connection, row)
+        row = _checked_active(row)
         _set_params(connection, row, checked_labels(params))
         set_tags(connection, row, tags)
         if points:
@@ -158,10 +162,13 @@ def archive(plane: Plane, run_id: str, *, archived: bool) -> None:
 
 
 def active(connection: Connection, run_id: str) -> Any:
-    row = runs.get(connection, run_id, lock=True)
+    return _checked_active(runs.get(connection, run_id, lock=True))
+
+
+def _checked_active(row: Any) -> Any:
     if row.archived_at is not None:
         raise UserErrorException(
-            f"The run {run_id} must be in the 'active' state. Current state is deleted.",
+            f"The run {row.id} must be in the 'active' state. Current state is deleted.",
             hint="it is in the archive: restore it first",
         )
     return row

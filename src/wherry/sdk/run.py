@@ -27,7 +27,6 @@ from ..core.errors import (
     WherryError,
 )
 from ..core.ids import check_run_id
-from ..core.records import iso
 from . import display, listing, watch
 from .client import quote
 from .console import say
@@ -305,7 +304,8 @@ class Run(Labels, RunFiles):
         self._flush_own(60.0)
         params = {"name": name, "points": points}
         answer = self._client.get(f"{self._path}/metrics/history", params)
-        times = [iso(datetime.fromtimestamp(at, timezone.utc)) for at in answer["times"]]
+        moment, utc = datetime.fromtimestamp, timezone.utc
+        times = [f"{moment(at, utc).isoformat()[:-6]}Z" for at in answer["times"]]
         return [
             {"step": step, "at": at, "value": value}
             for step, at, value in zip(answer["steps"], times, answer["values"])

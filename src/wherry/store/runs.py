@@ -78,8 +78,9 @@ _BY_KEY = Prepared(
 )
 _ADD = Prepared(insert(runs).returning(runs.c.seq))
 _ADD_IN_ORDER = insert(runs).returning(runs.c.seq, sort_by_parameter_order=True)
-_UPDATE = update(runs).where(runs.c.seq == bindparam("run_seq"))
-_MOVE = Prepared(_UPDATE.where(runs.c.version == bindparam("seen")))
+_THE_RUN = update(runs).where(runs.c.seq == bindparam("run_seq"))
+_UPDATE = Prepared(_THE_RUN)
+_MOVE = Prepared(_THE_RUN.where(runs.c.version == bindparam("seen")))
 _OPEN = select(runs.c.status, func.count()).where(runs.c.ended_at.is_(None)).group_by(runs.c.status)
 _ADD_EVENT = Prepared(insert(events))
 
@@ -197,7 +198,7 @@ def update_fields(connection: Connection, row: RunRow, changes: Mapping[str, Any
     """Anything but the status."""
     if "status" in changes:
         raise WherryError("a status is changed by move() alone")
-    connection.execute(_UPDATE, {**changes, "run_seq": row.seq})
+    _UPDATE.change(connection, {**changes, "run_seq": row.seq})
 
 
 def request_cancel(connection: Connection, row: RunRow, now: datetime) -> None:

@@ -16,6 +16,7 @@ from .test_api import started
 
 ROOT = "http://testserver/mlflow"
 BASE = f"{ROOT}/w/api/2.0/mlflow/"
+_POINT = {"key": "m", "value": 1, "timestamp": 1000}
 
 
 def ask(api: TestClient, path: str, body: Any = None, code: str = "", **options: Any) -> Any:
@@ -201,7 +202,8 @@ def test_a_script_that_names_an_experiment_logs_into_its_run(
         ("runs/search", {"experiment_ids": ["0"], "filter": "x"}, "INVALID_PARAMETER_VALUE"),
         ("runs/search", {"experiment_ids": ["0"], "max_results": 0}, "INVALID_PARAMETER_VALUE"),
         ("runs/search", {"experiment_ids": ["0"], "page_token": "x"}, "INVALID_PARAMETER_VALUE"),
-        ("runs/log-metric", {"run_id": "none", "key": "m"}, "RESOURCE_DOES_NOT_EXIST"),
+        ("runs/log-metric", {"run_id": "none", **_POINT}, "RESOURCE_DOES_NOT_EXIST"),
+        ("runs/log-metric", {"run_id": "none", "key": "m"}, "INVALID_PARAMETER_VALUE"),
         ("traces/search", {}, "NOT_IMPLEMENTED"),
         ("gateway/routes", None, "NOT_IMPLEMENTED"),
         ("nothing/here", {}, "RESOURCE_DOES_NOT_EXIST"),

@@ -129,7 +129,7 @@ def _of(bare: Call, place: str, *, write: bool = False) -> _Place:
     if parts[0] == VERSIONS:
         _check_version(bare, parts[1], write=write)
         return _Place(parts[1], path, of_run=False)
-    Call(bare.plane, bare.caller, bare.workspace, {"run_id": parts[1]}).run(write=write)
+    Call(bare.plane, bare.caller, bare.workspace_name, {"run_id": parts[1]}).run(write=write)
     return _Place(parts[1], path, of_run=True)
 
 

@@ -7,13 +7,16 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, TypeVar
+
+from sqlalchemy import Connection
 
 from wherry.api.callers import Caller
 from wherry.control.plane import Plane
 from wherry.core.errors import ForbiddenError, NotFoundError, UserErrorException
 from wherry.core.records import Workspace
-from wherry.store import families, runs
+from wherry.store import families, runs, workspaces
 
 Answer = Callable[["Call"], Mapping[str, Any]]
 A = TypeVar("A", bound=Answer)
@@ -25,9 +28,14 @@ class Call:
 
     plane: Plane
     caller: Caller
-    workspace: Workspace
+    workspace_name: str
     given: Mapping[str, Any]
     parts: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def workspace(self) -> Workspace:
+        with self.plane.database.read() as connection:
+            return workspaces.get(connection, self.workspace_name)
 
     def text(self, *names: str) -> str:
         """Required; the first of the names that is given."""
@@ -79,15 +87,22 @@ class Call:
 
     def run(self, *, write: bool = False) -> Any:
         """The row of the run that is named, if this caller may do that with it."""
-        run_id = self.text("run_id", "run_uuid")
         with self.plane.database.read() as connection:
-            row = runs.find(connection, run_id)
-            if row is None or row.workspace_id != self.workspace.id:
-                raise NotFoundError(f"Run with id={run_id} not found")
-            own = self.caller.run_id
-            if write and own and not families.descends_from(connection, run_id, own):
-                raise ForbiddenError(f"the token of run {own} does not reach run {run_id}")
+            row = runs.find(connection, self.run_id)
+            self.check(connection, row, write=write)
         return row
+
+    @property
+    def run_id(self) -> str:
+        return self.text("run_id", "run_uuid")
+
+    def check(self, connection: Connection, row: Any, *, write: bool = True) -> None:
+        """That it is a run of the workspace, and one that this caller may change."""
+        if row is None or row.workspace != self.workspace_name:
+            raise NotFoundError(f"Run with id={self.run_id} not found")
+        own = self.caller.run_id
+        if write and own and not families.descends_from(connection, row.id, own):
+            raise ForbiddenError(f"the token of run {own} does not reach run {row.id}")
 
     def only_people(self, what: str) -> None:
         if self.caller.run_id is not None:
@@ -99,19 +114,26 @@ class Endpoint:
     method: str
     path: str
     answer: Answer
+    of_run: bool = False  # a run and nothing else: it is in the workspace, or there is none
+
+    def carry_out(self, call: Call) -> Mapping[str, Any]:
+        """The workspace is looked up before any transaction begins, which needs a connection."""
+        if not self.of_run:
+            _ = call.workspace
+        return self.answer(call)
 
 
 _exact: dict[tuple[str, str], Endpoint] = {}
 _patterns: list[tuple[str, re.Pattern[str], Endpoint]] = []
 
 
-def endpoint(method: str, path: str) -> Callable[[A], A]:
+def endpoint(method: str, path: str, *, of_run: bool = False) -> Callable[[A], A]:
     """For a function that answers what is below ``/api/2.0/mlflow/``; ``{name}`` in the path is
     told in ``call.parts``.
     """
 
     def note(answer: A) -> A:
-        made = Endpoint(method, path, answer)
+        made = Endpoint(method, path, answer, of_run)
         if "{" in path:
             pattern = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path))
             _patterns.append((method, pattern, made))

@@ -21,7 +21,6 @@ from wherry.api.guard import admit
 from wherry.control.plane import Plane
 from wherry.core.errors import UserErrorException
 from wherry.core.version import VERSION
-from wherry.store import workspaces
 
 from . import (
     artifacts,
@@ -89,9 +88,8 @@ async def _answer(request: Request) -> Response:
     _, _, workspace, *rest = request.scope["path"].split("/")
     path = "/".join(rest)
     if path == "" and request.method in ("GET", "HEAD"):
-        return RedirectResponse(
-            f"/view/?workspace={quote(workspace)}"
-        )  # a browser keeps what is after '#'
+        # What clients print; a browser keeps what is behind the '#'.
+        return RedirectResponse(f"/view/?workspace={quote(workspace)}")
     if path == "health":
         return PlainTextResponse("OK")
     if path == "version":
@@ -100,23 +98,24 @@ async def _answer(request: Request) -> Response:
     request.scope["path_params"] = {"workspace": unquote(workspace)}
     caller = request.scope["caller"] = await admit(request, _WHO)
     plane: Plane = request.app.state.plane
-    with_name = await run_in_threadpool(_workspace, plane, unquote(workspace))
-    bare = Call(plane, caller, with_name, {})
+    name = unquote(workspace)
     if request.method == "GET":
         path = artifacts.as_place(path, request.query_params)
     if path.startswith(artifacts.PREFIX):
+        bare = Call(plane, caller, name, {})
+        await run_in_threadpool(lambda: bare.workspace)
         return await artifacts.answer(request, bare, path)
-    return await carried_out(lambda again: _call(again, bare, path), request)
+    return await carried_out(lambda again: _call(again, plane, name, path), request)
 
 
-async def _call(request: Request, bare: Call, path: str) -> Response:
+async def _call(request: Request, plane: Plane, workspace: str, path: str) -> Response:
     version, _, rest = path.partition("/mlflow/")
     found = find(request.method, rest)
     if found is None or version.removeprefix("ajax-") not in ("api/2.0", "api/3.0"):
         raise unserved.error(request.method, path)
     made, parts = found
-    call = Call(bare.plane, bare.caller, bare.workspace, await _given(request), parts)
-    answer = await run_in_threadpool(made.answer, call)
+    call = Call(plane, request.scope["caller"], workspace, await _given(request), parts)
+    answer = await run_in_threadpool(made.carry_out, call)
     return Response(
         json.dumps(answer, separators=(",", ":")).encode(), media_type="application/json"
     )
@@ -141,11 +140,6 @@ async def _given(request: Request) -> dict[str, Any]:
         else:
             found[name] = value
     return found
-
-
-def _workspace(plane: Plane, name: str) -> Any:
-    with plane.database.read() as connection:
-        return workspaces.get(connection, name)
 
 
 def _take_password(request: Request) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from wherry.control import tracked_runs
@@ -11,46 +12,53 @@ from wherry.core.metrics import SCALAR, Logged
 
 from .calls import Call, endpoint, real, whole
 
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
-@endpoint("POST", "runs/log-metric")
+
+@endpoint("POST", "runs/log-metric", of_run=True)
 def log_metric(call: Call) -> Mapping[str, Any]:
-    row = call.run(write=True)
-    tracked_runs.log(call.plane, row.id, [_point(call.given)], {}, {}, _of_models([call.given]))
+    points = [_point(call.given)]
+    _log(call, points, about=_of_models([call.given]))
     return {}
 
 
-@endpoint("POST", "runs/log-parameter")
+@endpoint("POST", "runs/log-parameter", of_run=True)
 def log_param(call: Call) -> Mapping[str, Any]:
-    row = call.run(write=True)
-    params = {call.text("key"): call.maybe("value") or ""}
-    tracked_runs.log(call.plane, row.id, [], params, {})
+    _log(call, params={call.text("key"): call.maybe("value") or ""})
     return {}
 
 
-@endpoint("POST", "runs/set-tag")
+@endpoint("POST", "runs/set-tag", of_run=True)
 def set_tag(call: Call) -> Mapping[str, Any]:
-    row = call.run(write=True)
-    tags = {call.text("key"): call.maybe("value") or ""}
-    tracked_runs.log(call.plane, row.id, [], {}, tags)
+    _log(call, tags={call.text("key"): call.maybe("value") or ""})
     return {}
 
 
-@endpoint("POST", "runs/delete-tag")
+@endpoint("POST", "runs/delete-tag", of_run=True)
 def delete_tag(call: Call) -> Mapping[str, Any]:
     tracked_runs.remove_tag(call.plane, call.run(write=True).id, call.text("key"))
     return {}
 
 
-@endpoint("POST", "runs/log-batch")
+@endpoint("POST", "runs/log-batch", of_run=True)
 def log_batch(call: Call) -> Mapping[str, Any]:
-    row = call.run(write=True)
     points = [_point(each) for each in call.several("metrics")]
     params = call.pairs("params")
     if len(params) < len(call.several("params")):
         _check_twice(call)
     about = _of_models(call.several("metrics"))
-    tracked_runs.log(call.plane, row.id, points, params, call.pairs("tags"), about)
+    _log(call, points, params, call.pairs("tags"), about)
     return {}
+
+
+def _log(
+    call: Call,
+    points: Sequence[Logged] = (),
+    params: Mapping[str, str] = _NOTHING,
+    tags: Mapping[str, str] = _NOTHING,
+    about: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    tracked_runs.log(call.plane, call.run_id, points, params, tags, about, check=call.check)
 
 
 def _point(given: Any) -> Logged:
