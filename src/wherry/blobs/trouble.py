@@ -50,6 +50,6 @@ def trouble(name: str, error: Exception) -> ServerUnavailableError:
 def _reason(text: str) -> str:
     found = _MESSAGE.search(text)
     if found:
-        return ": ".join(part.strip() for part in found.groups() if part)
+        return ": ".join(part.strip().split("\n")[0] for part in found.groups() if part)
     first = text.strip().split("\n")[0]
     return first.rpartition(" - ")[2][:300]

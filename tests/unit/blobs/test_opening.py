@@ -61,6 +61,14 @@ def test_what_is_no_bucket_is_refused(given: str) -> None:
             f"{ADDRESS} does not let the server in (InvalidAccessKeyId)",
         ),
         (
+            "MicrosoftAzure error: Error performing GET http://x/b in 1ms - Server returned "
+            "non-2xx status code: 404 Not Found: <Error><Code>ContainerNotFound</Code>\n<Message>"
+            "The specified container does not exist.\nRequestId:1\nTime:2</Message></Error>",
+            MisconfiguredError,
+            f"the bucket of {ADDRESS} does not exist (ContainerNotFound: The specified container "
+            "does not exist.)",
+        ),
+        (
             "Generic S3 error: Error performing PUT http://x/b/a in 238ms, after 2 retries, "
             "max_retries: 2, retry_timeout: 5s  - HTTP error: error sending request\n\nDebug",
             ServerUnavailableError,
