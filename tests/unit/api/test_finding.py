@@ -137,7 +137,7 @@ REFUSED = [
     ({"filter": "metrics.auc > 'NaN'"}, "is not a number"),
     ({"filter": "tags.x = \x01"}, "makes no sense"),
     ({"filter": "nmber > 3"}, "did you mean 'number'"),
-    ({"filter": "datasets.name = 'x'"}, "cannot be searched by datasets"),
+    ({"filter": "datasets.colour = 'x'"}, "datasets have no 'colour'"),
     ({"filter": "tags.a = 'b' and " * 60 + "tags.a = 'b'"}, "at most 50 comparisons"),
     ({"filter": "tags.a = '" + "b" * 20_000 + "'"}, "at most 10000 characters"),
     ({"filter": "status = 'Runing'"}, "is not a status"),
