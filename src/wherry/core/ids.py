@@ -8,6 +8,7 @@ from .errors import UserErrorException
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}\Z")
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,299}\Z")
+_OF_A_MODEL = re.compile(r"[mv]-[0-9a-f]{32}\Z")  # files are kept by such ids, too
 
 
 def check_name(kind: str, name: object) -> str:
@@ -21,6 +22,11 @@ def check_name(kind: str, name: object) -> str:
 
 
 def check_run_id(run_id: object) -> str:
+    if isinstance(run_id, str) and _OF_A_MODEL.match(run_id):
+        raise UserErrorException(
+            f"{run_id!r} is not a valid run id: models have ids like this",
+            hint="choose another one",
+        )
     if isinstance(run_id, str) and _RUN_ID.match(run_id):
         return run_id
     raise UserErrorException(

@@ -51,6 +51,7 @@ def test_a_spec_survives_storage() -> None:
         ({"max_run_duration_s": -1}, "outside"),
         ({"max_run_duration_s": "soon"}, "not a number"),
         ({"parent_id": "../x"}, "not a valid run id"),
+        ({"parent_id": "v-" + 32 * "a"}, "models have ids like this"),
     ],
 )
 def test_the_field_at_fault_is_named(changes: dict[str, Any], words: str) -> None:
