@@ -14,6 +14,7 @@ from sqlalchemy import (
     and_,
     exists,
     func,
+    literal_column,
     not_,
     or_,
     select,
@@ -43,6 +44,7 @@ COMPARED: dict[str, Callable[[Any, Any], ColumnElement[bool]]] = {
 }
 _MICROSECONDS = 1000
 _FAR = 2**62
+_ONE: ColumnElement[int] = literal_column("1")
 _STARTED = func.coalesce(
     type_coerce(runs.c.started_at, BigInteger), type_coerce(runs.c.submitted_at, BigInteger)
 )
@@ -119,7 +121,7 @@ def holds(condition: Condition, *, sqlite: bool) -> ColumnElement[bool]:
     """Whether it does, of the run in ``runs``."""
     entity, key, operator, value = condition
     if entity == METRIC:
-        return exists().where(series.c.run_seq == runs.c.seq, *of_metric(condition))
+        return _there_is(series.c.run_seq == runs.c.seq, *of_metric(condition), sqlite=sqlite)
     if entity == ATTRIBUTE:
         return _attribute(key, operator, value, sqlite)
     if entity == TAG and key in _COLUMNS_OF_TAGS:
@@ -130,10 +132,17 @@ def holds(condition: Condition, *, sqlite: bool) -> ColumnElement[bool]:
         raise UserErrorException(f"runs cannot be searched by {entity}")
     mine = [labels.c.run_seq == runs.c.seq, labels.c.kind == _KINDS[entity], labels.c.key == key]
     if operator == "IS NULL":
-        return not_(exists().where(*mine))
+        return not_(_there_is(*mine, sqlite=sqlite))
     if operator == "IS NOT NULL":
-        return exists().where(*mine)
-    return exists().where(*mine, of_text(labels.c.value, operator, value, sqlite))
+        return _there_is(*mine, sqlite=sqlite)
+    return _there_is(*mine, of_text(labels.c.value, operator, value, sqlite), sqlite=sqlite)
+
+
+def _there_is(*where: Any, sqlite: bool) -> ColumnElement[bool]:
+    """Looked up for one run after the other. Without the offset PostgreSQL would rather join all
+    rows of both tables, for the sake of the first few.
+    """
+    return exists().where(*where) if sqlite else exists(select(_ONE).where(*where).offset(0))
 
 
 def _dataset(key: str, operator: str, value: Value, sqlite: bool) -> ColumnElement[bool]:
