@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests import podman
@@ -50,11 +50,15 @@ def boxes(work: Workload) -> Iterator[Podman]:
     with clusters.cluster(work, location=_SITE):
         yield engine
     insist(lambda: client.request("DELETE", f"/sites/{_SITE}"))
-    wait_until(lambda: not _left(engine), f"the end of {_left(engine)}")
+    with suppress(TimeoutError):
+        wait_until(lambda: not _left(engine), "the end of containers and volumes")
+    assert not _left(engine), f"the engine has {_left(engine)}"
 
 
 def _left(engine: Podman) -> str:
-    return engine("ps", "--all", "--format", "{{.Names}}") + engine("volume", "ls", "--quiet")
+    """Containers, those too that podman itself has forgotten, and volumes."""
+    containers = engine("ps", "--all", "--external", "--format", "{{.Names}} {{.Status}}")
+    return f"{containers} {engine('volume', 'ls', '--quiet')}".strip()
 
 
 def kill_engine(work: Workload, rounds: int) -> None:

@@ -17,6 +17,7 @@ from wherry.sdk.connection import forget
 _POOL = 50
 _RUNNERS = 20
 _CALM_S = 0.2
+_ASKING = min(32, (os.cpu_count() or 1) + 4)  # as asyncio has them
 
 
 def holdings(world: World) -> Counter[str]:
@@ -67,14 +68,16 @@ def kept(world: World) -> dict[str, int]:
 
     The process that runners come from, with a pipe to it and one back; it has five, and one for
     each runner that has ended since it started the last. Connections to the database, of which
-    SQLite has two files each. The loop of all agents elsewhere. A few threads for requests: those
-    that were idle for ten seconds go when the next request comes.
+    SQLite has two files each. The loop of all agents elsewhere, with threads in which it asks an
+    engine. A few threads for requests: those that were idle for ten seconds go when the next
+    request comes.
     """
     sockets = _POOL if "WHERRY_DATABASE_URL" in world.variables else 0
     far = world.hosts or world.engine
     loop = {"anon_inode": 1, "socket": sockets + 2} if far else {"socket": sockets}
     nursery = {"child": 1, "pipe": 2, "pipe of the nursery": 5 + _RUNNERS}
-    return {**nursery, **loop, "database file": 2 * _POOL, "thread": 4}
+    threads = 4 + (_ASKING if world.engine else 0)
+    return {**nursery, **loop, "database file": 2 * _POOL, "thread": threads}
 
 
 def _descriptors(pid: int) -> list[tuple[int, str]]:
