@@ -45,6 +45,10 @@ def experiment(plane: Plane, workspace: Workspace, experiment_id: str) -> Any:
         if found is None:
             raise NotFoundError(f"No Experiment with id={experiment_id} exists")
         return found
+    with plane.database.read() as connection:
+        found = workspaces.find_experiment(connection, workspace, DEFAULT)
+    if found is not None:
+        return found
     with plane.write() as connection:
         return workspaces.ensure_experiment(connection, workspace, DEFAULT, plane.now())
 
@@ -66,6 +70,9 @@ def create(
     run_id = uuid.uuid4().hex
     now = plane.now()
     with plane.write() as connection:
+        parent = runs.find(connection, parent_id) if parent_id else None
+        if parent_id and (parent is None or parent.workspace_id != workspace.id):
+            tags[PARENT], parent_id = parent_id, None  # a run of some other server
         number = workspaces.next_number(connection, home)
         row = {
             "id": run_id,

@@ -57,11 +57,12 @@ def test_experiments_are_made_once_renamed_and_archived(api: TestClient) -> None
     found = ask(api, "experiments/search", {"filter": "tags.t = '1' and name LIKE 'd%'"})
     assert [each["name"] for each in found["experiments"]] == ["d"]
     ask(api, "experiments/delete", made)
-    assert ask(api, "experiments/search", {}).get("experiments") == []
+    left = ask(api, "experiments/search", {})["experiments"]
+    assert [each["name"] for each in left] == ["Default"]
     gone = ask(api, "experiments/get", params=made)["experiment"]
     assert gone["lifecycle_stage"] == "deleted"
     ask(api, "experiments/restore", made)
-    assert len(ask(api, "experiments/search", {})["experiments"]) == 1
+    assert len(ask(api, "experiments/search", {})["experiments"]) == 2
 
 
 def test_a_batch_is_stored_whole_and_once(api: TestClient, run_id: str) -> None:
@@ -165,6 +166,15 @@ def test_artifacts_are_the_runs_files(api: TestClient, run_id: str) -> None:
     assert api.get(f"{place}/model/a.txt").status_code == 404
 
 
+def test_a_parent_of_another_server_is_a_tag(api: TestClient, run_id: str) -> None:
+    tags = [{"key": "mlflow.parentRunId", "value": "elsewhere"}]
+    made = ask(api, "runs/create", {"experiment_id": "0", "tags": tags})["run"]
+    assert tags[0] in made["data"]["tags"]
+    tags[0]["value"] = run_id
+    made = ask(api, "runs/create", {"experiment_id": "0", "tags": tags})["run"]
+    assert api.get(f"runs/{made['info']['run_id']}").json()["parent_id"] == run_id
+
+
 def test_a_runs_token_writes_to_its_run_and_below_it(
     api: TestClient, plane: Plane, snapshot: str, run_id: str
 ) -> None:
@@ -208,6 +218,9 @@ def test_a_script_that_names_an_experiment_logs_into_its_run(
         ("gateway/routes", None, "NOT_IMPLEMENTED"),
         ("nothing/here", {}, "RESOURCE_DOES_NOT_EXIST"),
         ("runs/create", [], "INVALID_PARAMETER_VALUE"),
+        ("runs/log-batch", {"run_id": "r", "metrics": "x"}, "INVALID_PARAMETER_VALUE"),
+        ("runs/set-tag", {"run_id": 31, "key": "k"}, "INVALID_PARAMETER_VALUE"),
+        ("artifacts/list?run_id=none&path=..", None, "RESOURCE_DOES_NOT_EXIST"),
     ],
 )
 def test_what_is_wrong_is_said_in_mlflows_words(

@@ -15,7 +15,7 @@ from wherry.api.deps import with_body
 from wherry.api.ranges import read_range
 from wherry.control import files, model_files
 from wherry.control.model_sources import MODELS, VERSIONS
-from wherry.core.errors import ForbiddenError, NotFoundError
+from wherry.core.errors import ForbiddenError, NotFoundError, UserErrorException
 from wherry.core.records import RunFile
 from wherry.store import families, logged_models, model_versions
 
@@ -33,7 +33,7 @@ _NO_PARTS = "Multipart upload is not supported for the current artifact reposito
 @endpoint("GET", "artifacts/list")
 def list_of_run(call: Call) -> Mapping[str, Any]:
     row = call.run()
-    below = (call.maybe("path") or "").strip("/")
+    below = inside(call.maybe("path"))
     listed = folder(files.every(call.plane, row.id), below)
     with_path = [{**each, "path": f"{below}/{each['path']}".strip("/")} for each in listed]
     return {
@@ -42,11 +42,18 @@ def list_of_run(call: Call) -> Mapping[str, Any]:
     }
 
 
+def inside(path: str | None) -> str:
+    """A path that leads nowhere else."""
+    if ".." in (path or "").split("/"):
+        raise UserErrorException("Invalid path")
+    return (path or "").strip("/")
+
+
 def as_place(path: str, asked: Mapping[str, str]) -> str:
     """The address of a file as browsers ask for it, by its place; any other as it is."""
     if path == "get-artifact":
         run_id = asked.get("run_id") or asked.get("run_uuid", "")
-        return f"{_ARTIFACTS}/-/{run_id}/artifacts/{asked.get('path', '')}"
+        return f"{_ARTIFACTS}/-/{run_id}/artifacts/{inside(asked.get('path'))}"
     model = _FILE_OF_MODEL.fullmatch(path)
     if model:
         file = asked.get("artifact_file_path", "")

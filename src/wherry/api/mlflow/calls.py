@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ from wherry.store import families, runs, workspaces
 
 Answer = Callable[["Call"], Mapping[str, Any]]
 A = TypeVar("A", bound=Answer)
+_SHOWN = 200
 
 
 @dataclass
@@ -43,7 +45,7 @@ class Call:
             value = self.given.get(name)
             if value is not None and value != "":
                 return _text(name, value)
-        raise UserErrorException(f"Missing value for required parameter {names[0]!r}.")
+        raise missing(names[0])
 
     def maybe(self, name: str) -> str | None:
         value = self.given.get(name)
@@ -55,9 +57,7 @@ class Call:
             return otherwise
         found = whole(name, value)
         if not least <= found <= most:
-            raise UserErrorException(
-                f"Invalid value {found} for parameter {name!r}: it is {least} to {most}."
-            )
+            raise wrong(name, found, f"it is {least} to {most}")
         return found
 
     def moment(self, name: str) -> datetime | None:
@@ -68,7 +68,7 @@ class Call:
         try:
             return datetime.fromtimestamp(whole(name, value) / 1000, UTC)
         except (OverflowError, OSError, ValueError):
-            raise UserErrorException(f"Invalid value {value!r} for parameter {name!r}.") from None
+            raise wrong(name, value) from None
 
     def several(self, name: str) -> list[Any]:
         value = self.given.get(name)
@@ -79,11 +79,19 @@ class Call:
     def pairs(self, name: str) -> dict[str, str]:
         """Of ``[{"key": ..., "value": ...}]``."""
         found = {}
-        for each in self.several(name):
-            if not isinstance(each, Mapping) or not isinstance(each.get("key"), str):
-                raise UserErrorException(f"Invalid value for parameter {name!r}: a key is missing.")
-            found[each["key"]] = _text("value", each.get("value", ""))
+        for place, each in enumerate(self.objects(name)):
+            if not isinstance(each.get("key"), str):
+                raise missing(f"{name}[{place}].key")
+            found[each["key"]] = _text(f"{name}[{place}].value", each.get("value", ""))
         return found
+
+    def objects(self, name: str) -> list[Mapping[str, Any]]:
+        value = self.given.get(name)
+        if value is None:
+            return []
+        if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):
+            raise wrong(name, value)
+        return value
 
     def run(self, *, write: bool = False) -> Any:
         """The row of the run that is named, if this caller may do that with it."""
@@ -163,17 +171,17 @@ def whole(name: str, value: Any) -> int:
     try:
         return int(value)
     except (ValueError, TypeError, OverflowError):
-        raise UserErrorException(f"Invalid value {value!r} for parameter {name!r}.") from None
+        raise wrong(name, value) from None
 
 
 def real(name: str, value: Any) -> float:
     """Protocol buffers write what JSON has no number for as a word."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise UserErrorException(f"Invalid value {value!r} for parameter {name!r}.")
+        raise wrong(name, value)
     try:
         return float(value)
     except (ValueError, OverflowError):
-        raise UserErrorException(f"Invalid value {value!r} for parameter {name!r}.") from None
+        raise wrong(name, value) from None
 
 
 def as_real(value: float) -> float | str:
@@ -192,9 +200,17 @@ def tags_of(values: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"key": key, "value": value} for key, value in values.items()]
 
 
+def missing(name: str) -> UserErrorException:
+    return UserErrorException(f"Missing value for required parameter {name!r}.")
+
+
+def wrong(name: str, value: Any, why: str = "") -> UserErrorException:
+    shown = json.dumps(value)[:_SHOWN]
+    more = f": {why}" if why else ""
+    return UserErrorException(f"Invalid value {shown} for parameter {name!r} supplied{more}.")
+
+
 def _text(name: str, value: Any) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return str(value)
-    raise UserErrorException(f"Invalid value {value!r} for parameter {name!r}: it is a text.")
+    raise wrong(name, value, "it is a text")

@@ -83,6 +83,7 @@ def search(call: Call) -> Mapping[str, Any]:
     conditions = parse_filter(call.maybe("filter"), _WORDS)
     orders = [parse_order(str(each), _WORDS) for each in call.several("order_by")]
     active, deleted = _view(call, "view_type")
+    tracked_runs.experiment(call.plane, call.workspace, tracked_runs.DEFAULT_ID)
     with call.plane.database.read() as connection:
         known = workspaces.list_experiments(connection, call.workspace, archived=True)
     found = [

@@ -25,7 +25,7 @@ from wherry.store import logged_models as rows
 from wherry.store.logged_models import Dataset, MetricOrder
 
 from . import shapes
-from .artifacts import folder
+from .artifacts import folder, inside
 from .calls import Call, as_real, endpoint, milliseconds, tags_of
 from .runs import known_experiment
 
@@ -134,7 +134,7 @@ def delete_tag(call: Call) -> Mapping[str, Any]:
 @endpoint("GET", "logged-models/{model_id}/artifacts/directories")
 def list_artifacts(call: Call) -> Mapping[str, Any]:
     model_id = call.parts["model_id"]
-    below = (call.maybe("artifact_directory_path") or "").strip("/")
+    below = inside(call.maybe("artifact_directory_path"))
     root = _shown(call, model_id)["model"]["info"]["artifact_uri"]
     listed = folder(model_files.every(call.plane, model_id), below)
     with_path = [{**each, "path": f"{below}/{each['path']}".strip("/")} for each in listed]

@@ -10,13 +10,14 @@ from wherry.control import tracked_runs
 from wherry.core.errors import UserErrorException
 from wherry.core.metrics import SCALAR, Logged
 
-from .calls import Call, endpoint, real, whole
+from .calls import Call, endpoint, missing, real, whole, wrong
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @endpoint("POST", "runs/log-metric", of_run=True)
 def log_metric(call: Call) -> Mapping[str, Any]:
+    _ = call.run_id  # what is wrong with it is said first
     points = [_point(call.given)]
     _log(call, points, about=_of_models([call.given]))
     return {}
@@ -24,13 +25,13 @@ def log_metric(call: Call) -> Mapping[str, Any]:
 
 @endpoint("POST", "runs/log-parameter", of_run=True)
 def log_param(call: Call) -> Mapping[str, Any]:
-    _log(call, params={call.text("key"): call.maybe("value") or ""})
+    _log(call, params=_pair(call))
     return {}
 
 
 @endpoint("POST", "runs/set-tag", of_run=True)
 def set_tag(call: Call) -> Mapping[str, Any]:
-    _log(call, tags={call.text("key"): call.maybe("value") or ""})
+    _log(call, tags=_pair(call))
     return {}
 
 
@@ -42,11 +43,12 @@ def delete_tag(call: Call) -> Mapping[str, Any]:
 
 @endpoint("POST", "runs/log-batch", of_run=True)
 def log_batch(call: Call) -> Mapping[str, Any]:
-    points = [_point(each) for each in call.several("metrics")]
+    given = call.objects("metrics")
+    points = [_point(each, f"metrics[{place}].") for place, each in enumerate(given)]
     params = call.pairs("params")
-    if len(params) < len(call.several("params")):
+    if len(params) < len(call.objects("params")):
         _check_twice(call)
-    about = _of_models(call.several("metrics"))
+    about = _of_models(given)
     _log(call, points, params, call.pairs("tags"), about)
     return {}
 
@@ -61,13 +63,17 @@ def _log(
     tracked_runs.log(call.plane, call.run_id, points, params, tags, about, check=call.check)
 
 
-def _point(given: Any) -> Logged:
-    if not isinstance(given, Mapping) or not isinstance(given.get("key"), str):
-        raise UserErrorException("Missing value for required parameter 'key'.")
-    if given.get("value") is None:
-        raise UserErrorException("Missing value for required parameter 'value'.")
-    if given.get("timestamp") is None:
-        raise UserErrorException("Missing value for required parameter 'timestamp'.")
+def _pair(call: Call) -> dict[str, str]:
+    _ = call.run_id  # what is wrong with it is said first
+    return {call.text("key"): call.maybe("value") or ""}
+
+
+def _point(given: Mapping[str, Any], place: str = "") -> Logged:
+    for name in ("key", "value", "timestamp"):
+        if given.get(name) in (None, ""):
+            raise missing(f"{place}{name}")
+    if not isinstance(given["key"], str):
+        raise wrong(f"{place}key", given["key"])
     return Logged(
         at=whole("timestamp", given["timestamp"]) / 1000,
         kind=SCALAR,
@@ -97,7 +103,7 @@ def _of_models(given: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _check_twice(call: Call) -> None:
     """A parameter that comes twice in one batch must have the same value."""
     seen: dict[str, Any] = {}
-    for each in call.several("params"):
+    for each in call.objects("params"):
         if seen.setdefault(each["key"], each.get("value")) != each.get("value"):
             raise UserErrorException(
                 f"Duplicate parameter keys have been submitted: {each['key']!r} has two values."
