@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-from datetime import datetime, timezone
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -304,6 +303,8 @@ class Run(Labels, RunFiles):
         self._flush_own(60.0)
         params = {"name": name, "points": points}
         answer = self._client.get(f"{self._path}/metrics/history", params)
+        from datetime import datetime, timezone  # slow to load, and scripts on a node only log
+
         moment, utc = datetime.fromtimestamp, timezone.utc
         times = [f"{moment(at, utc).isoformat()[:-6]}Z" for at in answer["times"]]
         return [

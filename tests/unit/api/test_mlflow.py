@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 
 from tests.planes import TOKEN
 from wherry.control.plane import Plane
+from wherry.store import runs
 
 from .test_api import started
 
@@ -121,7 +122,9 @@ def test_histories_that_make_no_sense_are_refused(
         ask(api, path, params=asked, code="INVALID_PARAMETER_VALUE")
 
 
-def test_its_client_ends_a_run_and_takes_it_up_again(api: TestClient, run_id: str) -> None:
+def test_its_client_ends_a_run_and_takes_it_up_again(
+    api: TestClient, plane: Plane, run_id: str
+) -> None:
     ask(api, "runs/update", {"run_id": run_id, "status": "FINISHED", "end_time": 5000})
     info = shown(api, run_id)["info"]
     assert (info["status"], info["start_time"], info["end_time"]) == ("FINISHED", 1000, 5000)
@@ -130,6 +133,9 @@ def test_its_client_ends_a_run_and_takes_it_up_again(api: TestClient, run_id: st
     assert "end_time" not in shown(api, run_id)["info"]
     ask(api, "runs/update", {"run_id": run_id, "status": "FAILED"})
     assert api.get(f"runs/{run_id}").json()["status"] == "Failed"
+    with plane.database.read() as connection:
+        counts = runs.counts(connection)
+    assert {name: count for name, count in counts.items() if count} == {"Failed": 1}
 
 
 def test_a_deleted_run_takes_nothing(api: TestClient, run_id: str) -> None:
